@@ -20,8 +20,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 use widelane_bench::server::SERVER_NAME;
 use widelane_loadgen::Pinned;
-
-use crate::random::Random;
+use widelane_testkit::random::Random;
 
 /// A crowd to send to a server.
 #[derive(Clone, Debug)]
@@ -159,9 +158,7 @@ impl Square {
     async fn keep_coming(self: Rc<Self>, mut random: Random) {
         while self.left.get() > 0 {
             let stage = match random.below(HANGS_UP_ONE_IN) {
-                0 if self.hang_ups => {
-                    Some(Stage::ALL[random.below(Stage::ALL.len() as u64) as usize])
-                }
+                0 if self.hang_ups => Some(Stage::ALL[random.below(Stage::ALL.len())]),
                 _ => None,
             };
             if stage.is_none() {
@@ -204,7 +201,7 @@ impl Square {
             return Ok(());
         }
         let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
-        let config = &self.configs[random.below(self.configs.len() as u64) as usize];
+        let config = &self.configs[random.below(self.configs.len())];
         let mut tls = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
         let mut incoming = [0; 4096];
         for flight in 0.. {
@@ -219,7 +216,7 @@ impl Square {
                 (Some(Stage::Hello), 0) => {
                     tcp.write_all(&outgoing).await?;
                     // Before, while, or after the server signs.
-                    sleep(Duration::from_micros(random.below(3_000))).await;
+                    sleep(Duration::from_micros(random.below(3_000) as u64)).await;
                     return Ok(());
                 }
                 _ => tcp.write_all(&outgoing).await?,
@@ -302,7 +299,7 @@ async fn receive(
 }
 
 /// One client in so many hangs up.
-const HANGS_UP_ONE_IN: u64 = 4;
+const HANGS_UP_ONE_IN: usize = 4;
 
 /// Longer than anything may take, even while two CPUs serve 512 connections.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -10,7 +10,6 @@ pub mod cache;
 pub mod crowd;
 pub mod hardship;
 pub mod processes;
-pub mod random;
 pub mod record;
 pub mod server;
 pub mod upkeep;

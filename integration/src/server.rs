@@ -203,12 +203,12 @@ impl Server {
     }
 
     /// Kills one of the workers at once; false if there is none.
-    pub fn kill_worker(&self, choice: u64) -> bool {
+    pub fn kill_worker(&self, choice: usize) -> bool {
         let workers = workers(self.master());
         if workers.is_empty() {
             return false;
         }
-        let victim = workers[choice as usize % workers.len()];
+        let victim = workers[choice % workers.len()];
         kill(Pid::from_raw(victim), Signal::SIGKILL).is_ok()
     }
 

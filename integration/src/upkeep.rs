@@ -6,10 +6,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use widelane_testkit::random::Random;
 
 use crate::crowd::Failure;
 use crate::hardship::Hardship;
-use crate::random::Random;
 use crate::server::Server;
 
 /// How often.

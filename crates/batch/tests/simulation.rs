@@ -8,27 +8,15 @@ use proptest::prelude::*;
 use widelane_batch::{
     Batch, Closed, Company, Due, Entry, Lane, Shared, Submitted, Tick, Way, least_costs,
 };
+use widelane_testkit::random::Random;
 
 const LANES: usize = 8;
 const WAIT_MAX_NS: u64 = 2_000_000;
 
-/// SplitMix64: the same arrivals for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// An exponentially distributed gap, as between independent arrivals.
-    fn gap_ns(&mut self, mean_ns: u64) -> u64 {
-        let unit = ((self.next() >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
-        (-unit.ln() * mean_ns as f64) as u64
-    }
+/// An exponentially distributed gap, as between independent arrivals.
+fn gap_ns(random: &mut Random, mean_ns: u64) -> u64 {
+    let unit = ((random.next_u64() >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
+    (-unit.ln() * mean_ns as f64) as u64
 }
 
 /// What became of the jobs `0..jobs`, in the order of arrival.
@@ -61,11 +49,11 @@ impl Outcome {
 /// Independent arrivals at one rate, and a helper that looks exactly when it is told to.
 fn independent_arrivals(seed: u64, jobs: usize, gap_mean_ns: u64) -> Outcome {
     let shared = Shared::new(LANES);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut outcome = Outcome { executions: vec![0; jobs], ..Outcome::default() };
     let mut now = Tick(0);
     for job in 0..jobs {
-        let next = now.after(random.gap_ns(gap_mean_ns));
+        let next = now.after(gap_ns(&mut random, gap_mean_ns));
         while let Due::At(deadline) = shared.poll(now) {
             if deadline > next {
                 break;
@@ -194,10 +182,10 @@ fn event_loop(gap_mean_ns: u64, budget_ns: u64) -> Spent {
     const OTHER_NS: u64 = 240_000;
     let ways = [(1, 190_000), (2, 260_000), (4, 360_000), (8, 560_000)];
     let costs = least_costs(&ways.map(|(lanes, cost_ns)| Way { lanes, cost_ns }));
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let mut arrivals: VecDeque<Tick> = (0..JOBS)
         .scan(Tick(0), |now, _| {
-            *now = now.after(random.gap_ns(gap_mean_ns));
+            *now = now.after(gap_ns(&mut random, gap_mean_ns));
             Some(*now)
         })
         .collect();

@@ -34,6 +34,9 @@ impl Window {
 /// Links per turn of a chain's loop; the loop's own counter runs beside the chain.
 pub const LINKS_PER_TURN: u64 = 32;
 
+/// Core cycles of a turn of [`Chain::Multiplication`].
+pub const CYCLES_PER_TURN: u64 = 3 * LINKS_PER_TURN;
+
 /// A chain: what its links are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chain {

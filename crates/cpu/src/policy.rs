@@ -10,6 +10,7 @@ mod resolve;
 mod setting;
 pub mod trial;
 mod wait;
+mod word;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use thiserror::Error;
 use widelane_cpu::Machine;
 
-use crate::chain::{Chain, LINKS_PER_TURN, time_stamp};
+use crate::chain::{self, Chain, time_stamp};
 use crate::estimate::{self, Estimate, Refusal, mean, median};
 use crate::interference::{Interference, Marks};
 use crate::place;
@@ -75,11 +75,11 @@ const CHECK_TURNS: (u64, u64) = (8, 72);
 /// Rounds of the self-check.
 const CHECK_ROUNDS: usize = 64;
 
-/// Cycles of a multiplication, and how many times longer it takes than an addition.
+/// How many times longer a multiplication takes than an addition.
 const CHECK_RATIO: f64 = 3.0;
 
 /// Core cycles of a turn of the chain.
-const CYCLES_PER_TURN: f64 = LINKS_PER_TURN as f64 * CHECK_RATIO;
+const CYCLES_PER_TURN: f64 = chain::CYCLES_PER_TURN as f64;
 
 /// Ratios that a sound chain can show: additions lose adders to a hyper-thread on the same core.
 const CHECK_RANGE: std::ops::RangeInclusive<f64> = 2.5..=3.1;
@@ -290,7 +290,8 @@ mod tests {
 
     fn round(overhead: f64, ticks_per_cycle: f64, link: f64, witness: f64) -> CheckRound {
         let window = |turns: u64, cycles: f64| {
-            let ticks = ((turns * LINKS_PER_TURN) as f64 * cycles + overhead) * ticks_per_cycle;
+            let ticks =
+                ((turns * chain::LINKS_PER_TURN) as f64 * cycles + overhead) * ticks_per_cycle;
             Window { begin: 1000, end: 1000 + ticks as u64 }
         };
         let (short, long) = CHECK_TURNS;

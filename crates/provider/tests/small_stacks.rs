@@ -16,27 +16,9 @@ use std::time::Duration;
 
 use kem::KNOWN;
 use pkey::Key;
-use support::{kem_parameters, key_parameters, operation_parameters};
+use support::{ffi, kem_parameters, key_parameters, operation_parameters};
 use widelane_testkit::fuzz::corpus;
 use widelane_testkit::random::Random;
-
-unsafe extern "C" {
-    fn CRYPTO_set_mem_functions(
-        allocate: unsafe extern "C" fn(usize, *const c_char, c_int) -> *mut c_void,
-        resize: unsafe extern "C" fn(*mut c_void, usize, *const c_char, c_int) -> *mut c_void,
-        free: unsafe extern "C" fn(*mut c_void, *const c_char, c_int),
-    ) -> c_int;
-    fn ASYNC_WAIT_CTX_new() -> *mut c_void;
-    fn ASYNC_WAIT_CTX_free(context: *mut c_void);
-    fn ASYNC_start_job(
-        job: *mut *mut c_void,
-        context: *mut c_void,
-        answer: *mut c_int,
-        body: unsafe extern "C" fn(*mut c_void) -> c_int,
-        arguments: *mut c_void,
-        size: usize,
-    ) -> c_int;
-}
 
 /// What OpenSSL gives an ASYNC job.
 const STACK_BYTES: usize = 32 << 10;
@@ -50,7 +32,7 @@ const BY_CHANCE: usize = 300;
 #[test]
 fn every_operation_fits_an_asynchronous_job_and_a_small_thread() {
     // SAFETY: functions that do what libcrypto asks of them.
-    let set = unsafe { CRYPTO_set_mem_functions(allocate, resize, free) };
+    let set = unsafe { ffi::CRYPTO_set_mem_functions(allocate, resize, free) };
     assert_eq!(set, 1, "nothing is allocated yet");
 
     let calls = calls();
@@ -124,13 +106,13 @@ extern "C" fn in_thread(calls: *mut c_void) -> *mut c_void {
 /// Makes a call in an ASYNC job, until it is done.
 fn in_job(call: &Call) {
     // SAFETY: no arguments.
-    let context = unsafe { ASYNC_WAIT_CTX_new() };
+    let context = unsafe { ffi::ASYNC_WAIT_CTX_new() };
     let (mut job, mut answer, mut argument) = (ptr::null_mut(), 0, ptr::from_ref(call));
     loop {
         let (argument, size) = (ptr::from_mut(&mut argument).cast(), size_of_val(&argument));
         // SAFETY: pointers to what the calls before have left; the argument is copied.
         let started =
-            unsafe { ASYNC_start_job(&mut job, context, &mut answer, body, argument, size) };
+            unsafe { ffi::ASYNC_start_job(&mut job, context, &mut answer, body, argument, size) };
         match started {
             PAUSED => thread::sleep(Duration::from_micros(50)),
             FINISHED => break,
@@ -139,7 +121,7 @@ fn in_job(call: &Call) {
     }
     assert_eq!(answer, 1);
     // SAFETY: made above; its job is done.
-    unsafe { ASYNC_WAIT_CTX_free(context) };
+    unsafe { ffi::ASYNC_WAIT_CTX_free(context) };
 }
 
 const PAUSED: c_int = 2;

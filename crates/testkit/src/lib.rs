@@ -5,6 +5,7 @@ pub mod fault;
 pub mod fuzz;
 pub mod guard;
 pub mod hello;
+pub mod hex;
 pub mod leftovers;
 pub mod network;
 pub mod program;

@@ -11,10 +11,12 @@ use widelane_cpu::{Policy, Room, Width};
 pub const ARITHMETIC: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
 
 /// Calls `test` once for each arithmetic room this machine supports, with a policy that leaves
-/// open no other, and returns the rooms visited, printing them.
+/// open no other, and returns these rooms, printing them.
 ///
-/// The caller asserts what it expects; [`supported`] says what a complete tour is.
+/// # Panics
+/// As [`supported`].
 pub fn for_each_room(test: impl FnMut(Room, &Policy)) -> Vec<Room> {
+    supported();
     for_each_room_of(&ARITHMETIC, test)
 }
 

@@ -2,6 +2,8 @@
 
 use num_bigint::BigUint;
 
+use crate::hex;
+
 /// An RSA private key, every number big-endian.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of RFC 8017")]
@@ -66,24 +68,9 @@ fn parse(block: &str) -> TestKey {
             "qinv" => &mut key.qinv,
             _ => panic!("unknown field {name}"),
         };
-        *field = hex(digits);
+        *field = hex::decode(digits);
     }
     key
-}
-
-/// Reads hexadecimal digits, two for each byte.
-///
-/// # Panics
-/// When `digits` is something else.
-pub fn hex(digits: &str) -> Vec<u8> {
-    digits
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| {
-            let pair = std::str::from_utf8(pair).expect("ASCII");
-            u8::from_str_radix(pair, 16).expect("hexadecimal digits")
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use widelane_bench::accounting::{process_cpu, process_tree};
 use widelane_bench::server::process::Process;
 use widelane_bench::server::{Identity, Key};
+use widelane_bench::stats::median;
 use widelane_integration::processes::proportional_kib;
 use widelane_integration::server::widelane;
 use widelane_loadgen::{
@@ -79,14 +80,11 @@ fn compare(
 ) -> f64 {
     let native: Vec<f64> = natives.iter().map(|costs| cost(costs, false)).collect();
     let our: Vec<f64> = ours.iter().map(|costs| cost(costs, true)).collect();
-    let ratio = median(native.iter().zip(&our).map(|(native, our)| our / native).collect());
-    eprintln!("  {what:<34} {:9.2} native {:9.2} ours, {ratio:.3}", median(native), median(our));
+    let ratios: Vec<f64> = native.iter().zip(&our).map(|(native, our)| our / native).collect();
+    let [native, our, ratio] =
+        [native, our, ratios].map(|values| median(&values).expect("rounds were made"));
+    eprintln!("  {what:<34} {native:9.2} native {our:9.2} ours, {ratio:.3}");
     ratio
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Certificates of one kind, with their files.

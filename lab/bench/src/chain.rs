@@ -2,14 +2,12 @@
 
 use std::time::Instant;
 
-use widelane_meter::chain::{Chain, LINKS_PER_TURN};
+use widelane_meter::chain::{CYCLES_PER_TURN, Chain};
 
-/// Cycles of a link of the chain.
-const CYCLES_PER_LINK: u64 = 3;
 const TURNS: u64 = 667;
 
 /// Cycles of one measurement.
-pub const CYCLES: f64 = (TURNS * LINKS_PER_TURN * CYCLES_PER_LINK) as f64;
+pub const CYCLES: f64 = (TURNS * CYCLES_PER_TURN) as f64;
 
 /// Core clock now, in Hz, over about twenty microseconds.
 pub fn clock_hz() -> f64 {

@@ -1,6 +1,7 @@
 //! Robust statistics of interleaved rounds: medians, the ratio of two subjects and its interval.
 
 use hdrhistogram::Histogram;
+pub use widelane_meter::estimate::median;
 use widelane_results::Bucket;
 
 /// Share of the intervals that may miss the true ratio.
@@ -24,17 +25,6 @@ impl Ratio {
     }
 }
 
-/// The median, or `None` of nothing.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let sorted = sorted(values.to_vec());
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        length if length % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-    }
-}
-
 /// The ratio of a subject to its rival over `rounds` of (subject, rival).
 ///
 /// Each round gives one ratio, in which what both members shared (the clock of that second, above
@@ -46,15 +36,11 @@ pub fn ratio(rounds: &[(f64, f64)]) -> Option<Ratio> {
     if rounds.iter().any(|(_, rival)| *rival <= 0.0) {
         return None;
     }
-    let ratios = sorted(rounds.iter().map(|(subject, rival)| subject / rival).collect());
+    let mut ratios: Vec<f64> = rounds.iter().map(|(subject, rival)| subject / rival).collect();
+    ratios.sort_by(f64::total_cmp);
     let value = median(&ratios)?;
     let outside = outside(ratios.len());
     Some(Ratio { value, low: ratios[outside], high: ratios[ratios.len() - 1 - outside] })
-}
-
-fn sorted(mut values: Vec<f64>) -> Vec<f64> {
-    values.sort_by(f64::total_cmp);
-    values
 }
 
 /// How many of `count` sorted values lie outside of the interval of their median on each side.
@@ -89,13 +75,6 @@ pub fn latency_buckets(latency_ns: &Histogram<u64>) -> Vec<Bucket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn median_of_none_odd_and_even() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
-    }
 
     #[test]
     fn interval_leaves_out_as_many_as_the_tables_of_the_sign_test_say() {

@@ -197,6 +197,8 @@ pub struct InVersion {
     pub verifier: Arc<dyn ServerCertVerifier>,
     /// The version.
     pub version: TlsVersion,
+    /// Called for each signature of TLS 1.3.
+    pub note_signature: fn(),
 }
 
 impl ServerCertVerifier for InVersion {
@@ -227,6 +229,7 @@ impl ServerCertVerifier for InVersion {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        (self.note_signature)();
         self.verifier.verify_tls13_signature(message, certificate, signature)
     }
 

@@ -179,11 +179,10 @@ impl Trusted {
         let builder = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[version.protocol()])?
             .dangerous();
-        let verifier = Arc::new(InVersion { verifier: self.verifier(), version });
         let is_quic = protocol == Some(quic::ALPN);
-        let verifier: Arc<dyn ServerCertVerifier> =
-            if is_quic { Arc::new(quic::Witness(verifier)) } else { verifier };
-        let builder = builder.with_custom_certificate_verifier(verifier);
+        let note_signature = if is_quic { quic::note_signature } else { || () };
+        let verifier = InVersion { verifier: self.verifier(), version, note_signature };
+        let builder = builder.with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some(Shown(certified)) => builder.with_client_cert_resolver(Arc::new(

@@ -18,6 +18,7 @@ mod graviola;
 mod ipsec_mb;
 mod kem;
 mod ring;
+mod ring_like;
 mod task;
 
 use std::collections::HashMap;

@@ -5,7 +5,7 @@ use widelane_crypto::aead::{
 };
 
 use super::Crypto;
-use super::jobs::{self, Job, refused};
+use super::jobs::{self, refused};
 use crate::door;
 use crate::status::Status;
 
@@ -83,27 +83,14 @@ pub unsafe extern "C" fn widelane_aead_key_free(key: *mut AeadKey) {
     unsafe { door::take(key) }
 }
 
-impl Job for AeadJob {
-    type Lent<'a> = SealJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<SealJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(SealJob {
-                key: &door::reference(self.key)?.0,
-                nonce: door::reference(self.nonce.cast::<[u8; NONCE_BYTES]>())?,
-                aad: door::array(self.aad, self.aad_length)?,
-                text: door::places(self.text, self.text_length)?,
-                tag: door::exclusive(self.tag.cast::<[u8; TAG_BYTES]>())?,
-                outcome: Outcome::Pending,
-            })
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(AeadJob as SealJob<'a>, |job| SealJob {
+    key: &door::reference(job.key)?.0,
+    nonce: door::reference(job.nonce.cast::<[u8; NONCE_BYTES]>())?,
+    aad: door::array(job.aad, job.aad_length)?,
+    text: door::places(job.text, job.text_length)?,
+    tag: door::exclusive(job.tag.cast::<[u8; TAG_BYTES]>())?,
+    outcome: Outcome::Pending,
+});
 
 /// Seals messages: encrypts each text and writes its tag.
 ///

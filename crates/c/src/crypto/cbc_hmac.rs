@@ -5,7 +5,7 @@ use widelane_crypto::cbc_hmac::{
 };
 
 use super::Crypto;
-use super::jobs::{self, Job, refused};
+use super::jobs::{self, refused};
 use crate::door;
 use crate::status::Status;
 
@@ -123,28 +123,14 @@ pub unsafe extern "C" fn widelane_cbc_hmac_key_free(key: *mut CbcHmacKey) {
     unsafe { door::take(key) }
 }
 
-impl Job for CbcHmacJob {
-    type Lent<'a> = SealJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<SealJob<'a>, Status> {
-        let CbcHmacJob { sequence, version, kind, text_length, .. } = *self;
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(SealJob {
-                key: &door::reference(self.key)?.0,
-                iv: door::reference(self.iv.cast::<[u8; BLOCK_BYTES]>())?,
-                header: Header { sequence, kind, version },
-                text_bytes: text_length,
-                record: door::places(self.record, self.record_length)?,
-                outcome: Outcome::Pending,
-            })
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(CbcHmacJob as SealJob<'a>, |job| SealJob {
+    key: &door::reference(job.key)?.0,
+    iv: door::reference(job.iv.cast::<[u8; BLOCK_BYTES]>())?,
+    header: Header { sequence: job.sequence, kind: job.kind, version: job.version },
+    text_bytes: job.text_length,
+    record: door::places(job.record, job.record_length)?,
+    outcome: Outcome::Pending,
+});
 
 /// Seals records: authenticates, pads and encrypts each text.
 ///

@@ -5,7 +5,7 @@ use widelane_crypto::ec::{
 };
 
 use super::Crypto;
-use super::jobs::{self, Job, refused};
+use super::jobs::{self, refused};
 use crate::door;
 use crate::status::Status;
 
@@ -164,81 +164,29 @@ pub unsafe extern "C" fn widelane_ec_public_key_free(key: *mut EcPublicKey) {
     unsafe { door::take(key) }
 }
 
-impl Job for EcGenerateJob {
-    type Lent<'a> = GenerateJob<'a>;
+jobs::lent!(EcGenerateJob as GenerateJob<'a>, |job| GenerateJob::new(
+    &door::reference(job.private_key)?.0,
+    door::places(job.public_key, job.public_key_length)?,
+));
 
-    unsafe fn lend<'a>(&self) -> Result<GenerateJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(GenerateJob::new(
-                &door::reference(self.private_key)?.0,
-                door::places(self.public_key, self.public_key_length)?,
-            ))
-        }
-    }
+jobs::lent!(EcDeriveJob as DeriveJob<'a>, |job| DeriveJob::new(
+    &door::reference(job.private_key)?.0,
+    &door::reference(job.peer)?.0,
+    door::places(job.shared, job.shared_length)?,
+));
 
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(EcSignJob as SignJob<'a>, |job| SignJob::new(
+    &door::reference(job.key)?.0,
+    door::array(job.digest, job.digest_length)?,
+    door::reference(job.entropy.cast::<[u8; 32]>())?,
+    door::places(job.signature, job.signature_length)?,
+));
 
-impl Job for EcDeriveJob {
-    type Lent<'a> = DeriveJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<DeriveJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(DeriveJob::new(
-                &door::reference(self.private_key)?.0,
-                &door::reference(self.peer)?.0,
-                door::places(self.shared, self.shared_length)?,
-            ))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
-
-impl Job for EcSignJob {
-    type Lent<'a> = SignJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<SignJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(SignJob::new(
-                &door::reference(self.key)?.0,
-                door::array(self.digest, self.digest_length)?,
-                door::reference(self.entropy.cast::<[u8; 32]>())?,
-                door::places(self.signature, self.signature_length)?,
-            ))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
-
-impl Job for EcVerifyJob {
-    type Lent<'a> = VerifyJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<VerifyJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(VerifyJob::new(
-                &door::reference(self.key)?.0,
-                door::array(self.digest, self.digest_length)?,
-                door::array(self.signature, self.signature_length)?,
-            ))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(EcVerifyJob as VerifyJob<'a>, |job| VerifyJob::new(
+    &door::reference(job.key)?.0,
+    door::array(job.digest, job.digest_length)?,
+    door::array(job.signature, job.signature_length)?,
+));
 
 /// Makes public keys. Uses up to 200 KiB of stack, as every batch on these curves.
 ///

@@ -3,7 +3,7 @@
 use widelane_crypto::ed25519::{Outcome, SignJob, SigningKey, VerifyJob};
 
 use super::Crypto;
-use super::jobs::{self, Job, refused};
+use super::jobs::{self, refused};
 use crate::door;
 use crate::status::Status;
 
@@ -92,43 +92,17 @@ pub unsafe extern "C" fn widelane_ed25519_key_free(key: *mut Ed25519Key) {
     unsafe { door::take(key) }
 }
 
-impl Job for Ed25519SignJob {
-    type Lent<'a> = SignJob<'a>;
+jobs::lent!(Ed25519SignJob as SignJob<'a>, |job| SignJob::new(
+    &door::reference(job.key)?.0,
+    door::array(job.message, job.message_length)?,
+    door::exclusive(job.signature.cast::<[u8; 64]>())?,
+));
 
-    unsafe fn lend<'a>(&self) -> Result<SignJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(SignJob::new(
-                &door::reference(self.key)?.0,
-                door::array(self.message, self.message_length)?,
-                door::exclusive(self.signature.cast::<[u8; 64]>())?,
-            ))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
-
-impl Job for Ed25519VerifyJob {
-    type Lent<'a> = VerifyJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<VerifyJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(VerifyJob::new(
-                door::reference(self.public_key.cast::<[u8; 32]>())?,
-                door::array(self.message, self.message_length)?,
-                door::reference(self.signature.cast::<[u8; 64]>())?,
-            ))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(Ed25519VerifyJob as VerifyJob<'a>, |job| VerifyJob::new(
+    door::reference(job.public_key.cast::<[u8; 32]>())?,
+    door::array(job.message, job.message_length)?,
+    door::reference(job.signature.cast::<[u8; 64]>())?,
+));
 
 /// Signs messages.
 ///

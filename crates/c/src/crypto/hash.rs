@@ -4,7 +4,7 @@ use widelane_crypto::digest::{Algorithm, Digest, Hash};
 use widelane_crypto::mac::{self, Hmac, Key, MacError, TagJob};
 
 use super::Crypto;
-use super::jobs::{self, Job, refused};
+use super::jobs::{self, refused};
 use crate::door;
 use crate::status::Status;
 
@@ -68,21 +68,10 @@ pub(super) struct Lent<'a, K> {
     place: &'a mut [u8],
 }
 
-impl Job for HashJob {
-    type Lent<'a> = Lent<'a, ()>;
-
-    unsafe fn lend<'a>(&self) -> Result<Self::Lent<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            let message = door::array(self.message, self.message_length)?;
-            Ok(Lent { key: (), message, place: door::places(self.digest, self.digest_length)? })
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(HashJob as Lent<'a, ()>, |job| {
+    let message = door::array(job.message, job.message_length)?;
+    Lent { key: (), message, place: door::places(job.digest, job.digest_length)? }
+});
 
 /// Hashes messages, whatever their lengths; `algorithm` is one of `widelane_hash_algorithm`.
 ///
@@ -148,24 +137,11 @@ pub unsafe extern "C" fn widelane_hmac_key_free(key: *mut HmacKey) {
     unsafe { door::take(key) }
 }
 
-impl Job for HmacJob {
-    type Lent<'a> = Lent<'a, &'a Key>;
-
-    unsafe fn lend<'a>(&self) -> Result<Self::Lent<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(Lent {
-                key: &door::reference(self.key)?.0,
-                message: door::array(self.message, self.message_length)?,
-                place: door::places(self.tag, self.tag_length)?,
-            })
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(HmacJob as Lent<'a, &'a Key>, |job| Lent {
+    key: &door::reference(job.key)?.0,
+    message: door::array(job.message, job.message_length)?,
+    place: door::places(job.tag, job.tag_length)?,
+});
 
 /// Makes the tags of messages.
 ///

@@ -184,18 +184,10 @@ pub unsafe extern "C" fn widelane_ml_kem_key_free(key: *mut MlKemKey) {
     unsafe { door::take(key) }
 }
 
-impl Job for MlKemGenerateJob {
-    type Lent<'a> = (&'a [u8; SEED_BYTES], &'a mut *mut MlKemKey);
-
-    unsafe fn lend<'a>(&self) -> Result<Self::Lent<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe { Ok((door::reference(self.seed.cast())?, door::exclusive(self.key)?)) }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(MlKemGenerateJob as (&'a [u8; SEED_BYTES], &'a mut *mut MlKemKey), |job| (
+    door::reference(job.seed.cast())?,
+    door::exclusive(job.key)?,
+));
 
 impl Job for MlKemEncapsulateJob {
     type Lent<'a> = MlKemEncapsulateJob;
@@ -228,23 +220,12 @@ impl MlKemEncapsulateJob {
     }
 }
 
-impl Job for MlKemDecapsulateJob {
-    type Lent<'a> = DecapsulateJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<DecapsulateJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            let key = &door::reference(self.key)?.0;
-            let length = key.parameter_set().ciphertext_bytes();
-            let ciphertext = door::array(self.ciphertext, length)?;
-            Ok(DecapsulateJob::new(key, ciphertext, door::exclusive(self.shared.cast())?))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(MlKemDecapsulateJob as DecapsulateJob<'a>, |job| {
+    let key = &door::reference(job.key)?.0;
+    let length = key.parameter_set().ciphertext_bytes();
+    let ciphertext = door::array(job.ciphertext, length)?;
+    DecapsulateJob::new(key, ciphertext, door::exclusive(job.shared.cast())?)
+});
 
 /// Makes keys of one parameter set.
 ///

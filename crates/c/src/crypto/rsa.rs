@@ -3,7 +3,7 @@
 use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey};
 
 use super::Crypto;
-use super::jobs::{self, Job, refused};
+use super::jobs::{self, refused};
 use crate::door;
 use crate::status::Status;
 
@@ -101,24 +101,11 @@ pub unsafe extern "C" fn widelane_rsa_key_free(key: *mut RsaKey) {
     unsafe { door::take(key) }
 }
 
-impl Job for RsaJob {
-    type Lent<'a> = PrivateJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<PrivateJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(PrivateJob::new(
-                &door::reference(self.key)?.0,
-                door::array(self.input, self.length)?,
-                door::places(self.output, self.length)?,
-            ))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(RsaJob as PrivateJob<'a>, |job| PrivateJob::new(
+    &door::reference(job.key)?.0,
+    door::array(job.input, job.length)?,
+    door::places(job.output, job.length)?,
+));
 
 /// Executes private operations; each result is checked with the public exponent before it leaves.
 /// Uses up to 200 KiB of stack.

@@ -3,7 +3,7 @@
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey};
 
 use super::Crypto;
-use super::jobs::{self, Job, refused};
+use super::jobs::{self, refused};
 use crate::door;
 use crate::status::Status;
 
@@ -66,42 +66,16 @@ pub unsafe extern "C" fn widelane_x25519_key_free(key: *mut X25519Key) {
     unsafe { door::take(key) }
 }
 
-impl Job for X25519GenerateJob {
-    type Lent<'a> = GenerateJob<'a>;
+jobs::lent!(X25519GenerateJob as GenerateJob<'a>, |job| GenerateJob::new(
+    &door::reference(job.private_key)?.0,
+    door::exclusive(job.public_key.cast::<[u8; 32]>())?,
+));
 
-    unsafe fn lend<'a>(&self) -> Result<GenerateJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(GenerateJob::new(
-                &door::reference(self.private_key)?.0,
-                door::exclusive(self.public_key.cast::<[u8; 32]>())?,
-            ))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
-
-impl Job for X25519DeriveJob {
-    type Lent<'a> = DeriveJob<'a>;
-
-    unsafe fn lend<'a>(&self) -> Result<DeriveJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(DeriveJob::new(
-                &door::reference(self.private_key)?.0,
-                door::reference(self.peer.cast::<[u8; 32]>())?,
-                door::exclusive(self.shared.cast::<[u8; 32]>())?,
-            ))
-        }
-    }
-
-    fn status(&mut self) -> &mut u32 {
-        &mut self.status
-    }
-}
+jobs::lent!(X25519DeriveJob as DeriveJob<'a>, |job| DeriveJob::new(
+    &door::reference(job.private_key)?.0,
+    door::reference(job.peer.cast::<[u8; 32]>())?,
+    door::exclusive(job.shared.cast::<[u8; 32]>())?,
+));
 
 /// Makes public keys.
 ///

@@ -2,35 +2,18 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
 use tempfile::TempDir;
 
+use crate::support::{file, path, stderr, stdout};
 use crate::widelane as command;
 
 fn widelane(arguments: &[&str]) -> Assert {
     command().args(arguments).assert()
-}
-
-fn stdout(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
-
-fn stderr(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
-}
-
-fn file(directory: &TempDir, name: &str, text: &str) -> PathBuf {
-    let path = directory.path().join(name);
-    fs::write(&path, text).unwrap();
-    path
-}
-
-fn path(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 #[test]

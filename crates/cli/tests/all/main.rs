@@ -3,6 +3,8 @@
 mod command_line;
 mod enable;
 mod laboratory;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::process::Command;
 

@@ -1,54 +1,20 @@
 //! Which of the rooms that a policy leaves open a process uses.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Serialize, Serializer};
-
 use super::Policy;
 use crate::rooms::{LicenceClass, Room, Width};
 
-/// How a process chooses among the rooms that its policy leaves open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choose {
-    /// It may use all of them, and the widest where it has no measurement.
-    #[default]
-    Widest,
-    /// It compares the policy with narrower ones while it runs, and keeps the cheapest;
-    /// docs/operate/auto-policy.md says how.
-    Auto,
-}
-
-/// What is no such choice.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the choice of rooms is widest or auto, not {0:?}")]
-pub struct UnknownChoose(pub String);
-
-impl FromStr for Choose {
-    type Err = UnknownChoose;
-
-    fn from_str(text: &str) -> Result<Self, UnknownChoose> {
-        match text {
-            "widest" => Ok(Choose::Widest),
-            "auto" => Ok(Choose::Auto),
-            _ => Err(UnknownChoose(text.to_owned())),
-        }
+super::word::words! {
+    /// How a process chooses among the rooms that its policy leaves open.
+    Choose {
+        /// It may use all of them, and the widest where it has no measurement.
+        #[default]
+        Widest = "widest",
+        /// It compares the policy with narrower ones while it runs, and keeps the cheapest;
+        /// docs/operate/auto-policy.md says how.
+        Auto = "auto",
     }
-}
-
-impl fmt::Display for Choose {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Choose::Widest => "widest",
-            Choose::Auto => "auto",
-        })
-    }
-}
-
-impl Serialize for Choose {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
+    /// What is no such choice.
+    UnknownChoose: "the choice of rooms is widest or auto, not {0:?}"
 }
 
 /// The most alternatives that a policy has.
@@ -111,15 +77,6 @@ mod tests {
 
     fn auto(policy: Policy) -> Policy {
         Policy { choose: Some(Choose::Auto), ..policy }
-    }
-
-    #[test]
-    fn choices_are_read_and_written() {
-        for choice in [Choose::Widest, Choose::Auto] {
-            assert_eq!(choice.to_string().parse(), Ok(choice));
-        }
-        let error = "fastest".parse::<Choose>().unwrap_err().to_string();
-        assert_eq!(error, "the choice of rooms is widest or auto, not \"fastest\"");
     }
 
     #[test]

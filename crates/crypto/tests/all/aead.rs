@@ -10,7 +10,7 @@ use widelane_crypto::aead::{
 };
 use widelane_testkit::guard::{Edge, Guarded};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 
 const NONCE: [u8; 12] = *b"twelve bytes";
 
@@ -48,7 +48,6 @@ fn tour(mut test: impl FnMut(Aead)) {
             assert_eq!(aead.room(), room, "{algorithm:?} runs where the policy says");
             test(aead);
         });
-        assert_eq!(visited, supported_of(&rooms));
         assert!(visited.contains(&Room::Portable));
     }
 }

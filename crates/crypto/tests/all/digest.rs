@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use widelane_cpu::{Policy, Room};
 use widelane_crypto::digest::{Algorithm, Digest, Hash};
 use widelane_testkit::guard::{Edge, Guarded};
+use widelane_testkit::hex;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{only, supported_of};
 
@@ -104,7 +105,7 @@ fn the_published_messages_come_out() {
             let [bits, message, digest] = line.split(' ').collect::<Vec<_>>()[..] else {
                 panic!("a line has three fields");
             };
-            (bits, from_hex(message.trim_matches('-')), from_hex(digest))
+            (bits, hex::decode(message.trim_matches('-')), hex::decode(digest))
         })
         .collect();
     assert_eq!(vectors.len(), 65 + 65 + 129 + 129 + 4 * 4);
@@ -165,7 +166,7 @@ fn the_published_chains_come_out() {
     let mut chains = 0;
     tour(|hash| {
         for (_, seed, expected) in vectors.iter().filter(|vector| vector.0 == hash.algorithm()) {
-            let mut seed = from_hex(seed);
+            let mut seed = hex::decode(seed);
             for _ in 0..5 {
                 let mut last = [seed.clone(), seed.clone(), seed];
                 for _ in 0..1000 {
@@ -174,22 +175,11 @@ fn the_published_chains_come_out() {
                 }
                 [_, _, seed] = last;
             }
-            assert_eq!(seed, from_hex(expected), "{:?}", hash.algorithm());
+            assert_eq!(seed, hex::decode(expected), "{:?}", hash.algorithm());
             chains += 1;
         }
     });
     assert!(chains >= 2 * vectors.len(), "every algorithm in some rooms");
-}
-
-fn from_hex(digits: &str) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit") as u8;
-    digits
-        .as_bytes()
-        .as_chunks()
-        .0
-        .iter()
-        .map(|[high, low]| 16 * digit(*high) + digit(*low))
-        .collect()
 }
 
 #[test]

@@ -15,7 +15,7 @@ use widelane_crypto::ec::{
     Curve, DeriveJob, Ec, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob, VerifyJob,
 };
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rooms::for_each_room;
 
 use crate::openssl_ec;
 
@@ -42,7 +42,7 @@ fn every_room_agrees_with_openssl_and_aws_lc() {
         let secrets: Vec<_> =
             zip(&cases, &peers).map(|(c, peer)| openssl_secret(c, peer)).collect();
         let mut signatures = Vec::new();
-        let visited = for_each_room(|room, policy| {
+        for_each_room(|room, policy| {
             let ec = Ec::choose(policy);
             assert_eq!(ec.room(), room);
             generate(&ec, curve, &cases, &mut random);
@@ -58,7 +58,6 @@ fn every_room_agrees_with_openssl_and_aws_lc() {
                 }
             }
         });
-        assert_eq!(visited, supported());
 
         for (index, (case, signature)) in zip(&cases, &signatures).enumerate() {
             assert!(openssl_verifies(case, signature), "OpenSSL refuses {index}");
@@ -186,7 +185,7 @@ fn verify(ec: &Ec, cases: &[Case], signatures: &[Vec<u8>], wanted: Outcome) {
 #[test]
 fn the_last_addition_of_verifying_has_no_exceptions() {
     let mut context = BigNumContext::new().unwrap();
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let ec = Ec::choose(policy);
         for curve in Curve::ALL {
             let order = openssl_ec::order(curve);
@@ -225,7 +224,6 @@ fn the_last_addition_of_verifying_has_no_exceptions() {
             assert!(!openssl.verify(&digests[1], &key.openssl).unwrap_or(false));
         }
     });
-    assert_eq!(visited, supported());
 }
 
 fn openssl_secret(case: &Case, peer: &Case) -> Vec<u8> {

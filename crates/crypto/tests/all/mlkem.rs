@@ -30,7 +30,7 @@ fn keys_and_rooms_may_be_shared_by_threads() {
 #[test]
 fn bad_jobs_are_told_among_good_ones() {
     let mut workspace = Workspace::new();
-    let rooms = for_each_room_of(ROOMS, |_, policy| {
+    for_each_room_of(ROOMS, |_, policy| {
         for set in ParameterSet::ALL {
             let ml_kem = MlKem::choose(set, policy);
             let key = ml_kem.generate_batch(&mut workspace, &[&[1; SEED_BYTES]]).swap_remove(0);
@@ -53,7 +53,6 @@ fn bad_jobs_are_told_among_good_ones() {
             }
         }
     });
-    assert_eq!(rooms, supported_of(ROOMS));
 }
 
 fn refuses(ml_kem: MlKem, workspace: &mut Workspace, keys: &[&[u8]], bad: usize, why: Outcome) {

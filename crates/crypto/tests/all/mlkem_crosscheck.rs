@@ -9,7 +9,7 @@ use widelane_crypto::mlkem::{
 };
 use widelane_testkit::guard::{Edge, Guarded};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 
 /// What libcrux makes of a seed and a message: decapsulation key, encapsulation key, ciphertext,
 /// shared secret; and the secret of the ciphertext with its last bit changed.
@@ -63,14 +63,13 @@ fn bytes<const N: usize>(random: &mut Random) -> [u8; N] {
 /// Calls `test` for every parameter set in every room.
 fn tour(mut test: impl FnMut(MlKem, &mut Workspace)) {
     let mut workspace = Workspace::new();
-    let rooms = for_each_room_of(ROOMS, |room, policy| {
+    for_each_room_of(ROOMS, |room, policy| {
         for set in ParameterSet::ALL {
             let ml_kem = MlKem::choose(set, policy);
             assert_eq!(ml_kem.room(), room);
             test(ml_kem, &mut workspace);
         }
     });
-    assert_eq!(rooms, supported_of(ROOMS));
 }
 
 #[test]

@@ -4,14 +4,15 @@ use sha2::{Digest as _, Sha256};
 use widelane_crypto::mlkem::{
     DecapsulateJob, EncapsulateJob, MlKem, Outcome, ParameterSet, ROOMS, Workspace,
 };
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::hex;
+use widelane_testkit::rooms::for_each_room_of;
 
 #[test]
 fn the_published_keys_and_secrets_come_out() {
     let lines: Vec<_> = include_str!("../../../../vectors/nist/ml-kem.txt").lines().collect();
     assert_eq!(lines.len(), 3 * (25 + 6 + 6 + 4 + 4));
     let mut workspace = Workspace::new();
-    let rooms = for_each_room_of(ROOMS, |room, policy| {
+    for_each_room_of(ROOMS, |room, policy| {
         for line in &lines {
             let fields: Vec<_> = line.split(' ').collect();
             let set = match fields[1] {
@@ -26,36 +27,37 @@ fn the_published_keys_and_secrets_come_out() {
             assert!(right, "{room}: {}", &line[..40]);
         }
     });
-    assert_eq!(rooms, supported_of(ROOMS));
 }
 
 /// Whether what comes out is what a line says.
 fn check(ml_kem: MlKem, workspace: &mut Workspace, kind: &str, fields: &[&str]) -> bool {
     match (kind, fields) {
         ("generate", [seed, public, private]) => {
-            let seed = from_hex(seed).try_into().expect("64 bytes");
+            let seed = hex::decode(seed).try_into().expect("64 bytes");
             let key = ml_kem.generate_batch(workspace, &[&seed]).swap_remove(0);
             sha256(key.encapsulation_key()) == *public && sha256(key.as_bytes()) == *private
         }
         ("encapsulate", [key, message, digest, secret]) => {
-            let message = from_hex(message).try_into().expect("32 bytes");
+            let message = hex::decode(message).try_into().expect("32 bytes");
             let (outcome, ciphertext, shared) =
-                encapsulate(ml_kem, workspace, &from_hex(key), &message);
-            outcome == Outcome::Done && sha256(&ciphertext) == *digest && shared == from_hex(secret)
+                encapsulate(ml_kem, workspace, &hex::decode(key), &message);
+            outcome == Outcome::Done
+                && sha256(&ciphertext) == *digest
+                && shared == hex::decode(secret)
         }
         ("decapsulate", [key, ciphertext, secret]) => {
-            let key = ml_kem.import(workspace, &from_hex(key)).expect("a key");
-            let (mut shared, ciphertext) = ([0; 32], from_hex(ciphertext));
+            let key = ml_kem.import(workspace, &hex::decode(key)).expect("a key");
+            let (mut shared, ciphertext) = ([0; 32], hex::decode(ciphertext));
             let mut jobs = [DecapsulateJob::new(&key, &ciphertext, &mut shared)];
             ml_kem.decapsulate_batch(workspace, &mut jobs);
-            jobs[0].outcome == Outcome::Done && shared == *from_hex(secret)
+            jobs[0].outcome == Outcome::Done && shared == *hex::decode(secret)
         }
         ("check-encapsulation", [key, passed]) => {
-            let (outcome, ..) = encapsulate(ml_kem, workspace, &from_hex(key), &[7; 32]);
+            let (outcome, ..) = encapsulate(ml_kem, workspace, &hex::decode(key), &[7; 32]);
             outcome == if *passed == "true" { Outcome::Done } else { Outcome::InvalidKey }
         }
         ("check-decapsulation", [key, passed]) => {
-            ml_kem.import(workspace, &from_hex(key)).is_ok() == (*passed == "true")
+            ml_kem.import(workspace, &hex::decode(key)).is_ok() == (*passed == "true")
         }
         _ => panic!("no kind of test {kind}"),
     }
@@ -75,10 +77,5 @@ fn encapsulate(
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(digits: &str) -> Vec<u8> {
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
+    hex::encode(&Sha256::digest(bytes))
 }

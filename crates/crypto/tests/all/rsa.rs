@@ -61,7 +61,7 @@ fn keys_and_rooms_may_be_shared_by_threads() {
 
 #[test]
 fn every_room_agrees_with_the_model() {
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
         let kernels = rsa.kernels();
@@ -116,7 +116,6 @@ fn every_room_agrees_with_the_model() {
             }
         }
     });
-    assert_eq!(visited, supported());
 }
 
 #[test]

@@ -4,19 +4,19 @@ use openssl::hash::{MessageDigest, hash, hash_xof};
 use widelane_cpu::Policy;
 use widelane_crypto::sha3::{Algorithm, LANE_ROOMS, Sha3};
 use widelane_testkit::guard::{Edge, Guarded};
+use widelane_testkit::hex;
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room_of, only, supported_of};
+use widelane_testkit::rooms::{for_each_room_of, only};
 
 /// Calls `test` for every algorithm in every room with lanes, and where there is none.
 fn tour(mut test: impl FnMut(Sha3)) {
-    let rooms = for_each_room_of(LANE_ROOMS, |room, policy| {
+    for_each_room_of(LANE_ROOMS, |room, policy| {
         for algorithm in Algorithm::ALL {
             let sha3 = Sha3::choose(algorithm, policy);
             assert_eq!(sha3.lane_room(), Some(room));
             test(sha3);
         }
     });
-    assert_eq!(rooms, supported_of(LANE_ROOMS));
     for algorithm in Algorithm::ALL {
         let sha3 = Sha3::choose(algorithm, &only(widelane_cpu::Room::Portable));
         assert_eq!(sha3.lane_room(), None);
@@ -62,8 +62,7 @@ fn the_published_digests_come_out() {
     for (algorithm, expected) in expected {
         let mut digest = vec![0; expected.len() / 2];
         Sha3::choose(algorithm, &Policy::open()).digest(b"", &mut digest);
-        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(digits, expected, "{algorithm:?}");
+        assert_eq!(digest, hex::decode(expected), "{algorithm:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::x25519::*;
+use widelane_testkit::hex;
 use widelane_testkit::rooms::{for_each_room, supported};
 
 #[test]
@@ -53,7 +54,7 @@ fn a_batch_of_any_size_is_all_done() {
     let keys: Vec<_> = (0..20).map(|byte| PrivateKey::from_bytes(&[byte; 32])).collect();
     let mut peer = [0; 32];
     peer[0] = 9;
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         let derive_kernels = X25519::derive_kernels(policy);
@@ -78,7 +79,6 @@ fn a_batch_of_any_size_is_all_done() {
             }
         }
     });
-    assert_eq!(visited, supported());
 }
 
 /// The points of small order, in all encodings, each among good ones.
@@ -94,12 +94,10 @@ fn points_of_small_order_are_told() {
         "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
         "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
     ]
-    .map(|text| -> [u8; 32] {
-        std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..][..2], 16).unwrap())
-    });
+    .map(|text| <[u8; 32]>::try_from(hex::decode(text)).unwrap());
     let good = [9; 32];
     let key = PrivateKey::from_bytes(&[0x77; 32]);
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         let peers: Vec<_> = low.iter().flat_map(|low| [low, &good]).collect();
@@ -119,5 +117,4 @@ fn points_of_small_order_are_told() {
             }
         }
     });
-    assert_eq!(visited, supported());
 }

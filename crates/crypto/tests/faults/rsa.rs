@@ -10,7 +10,7 @@ use std::time::Instant;
 use num_bigint::BigUint;
 use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_testkit::fault::{Leaves, attack};
-use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rooms::for_each_room;
 use widelane_testkit::rsa::{TestKey, test_keys};
 
 /// Flips bits; panics when a signature leaves that must not.
@@ -25,7 +25,7 @@ pub fn run(full: bool) {
             PrivateKey::from_components(&Components { n, e, p, q, dp, dq, qinv }).expect("good")
         })
         .collect();
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
         let mut kernels: Vec<(usize, Box<Kernel>)> =
@@ -38,7 +38,6 @@ pub fn run(full: bool) {
             flip_bits(&format!("{room}, {lanes}"), flips, &test_keys, keys, kernel);
         }
     });
-    assert_eq!(visited, supported());
 }
 
 /// What executes jobs.

@@ -10,14 +10,14 @@ use widelane_crypto::x25519::{DeriveJob, GenerateJob, PrivateKey, X25519};
 use widelane_secret::wipe;
 use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rooms::for_each_room;
 
 use crate::alone;
 
 #[test]
 fn a_dropped_key_is_gone() {
     let _alone = alone();
-    let visited = for_each_room(|room, policy| {
+    for_each_room(|room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         for x25519 in X25519::derive_kernels(policy).iter().chain([&x25519]) {
@@ -39,7 +39,6 @@ fn a_dropped_key_is_gone() {
         drop(key);
         assert_eq!(secret.count(), 0, "{room} leaves words of the signing key behind");
     });
-    assert_eq!(visited, supported());
 }
 
 fn agree(room: Room, x25519: &X25519) {

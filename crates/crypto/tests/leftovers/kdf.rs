@@ -8,7 +8,7 @@ use widelane_crypto::kdf::{Hash, Kdf, tls12, tls13};
 use widelane_secret::wipe;
 use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 
 use crate::alone;
 
@@ -16,11 +16,10 @@ use crate::alone;
 fn secrets_are_gone() {
     let _alone = alone();
     for (hash, algorithm) in Hash::ALL.into_iter().zip([Algorithm::Sha256, Algorithm::Sha384]) {
-        let visited = for_each_room_of(algorithm.rooms(), |room, policy| {
+        for_each_room_of(algorithm.rooms(), |room, policy| {
             secrets_are_gone_in(&Kdf::choose(hash, policy));
             assert_eq!(Kdf::choose(hash, policy).room(), room);
         });
-        assert_eq!(visited, supported_of(algorithm.rooms()));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Tests of curve25519 against plain integers, the RFCs and itself.
 
-use std::string::String;
 use std::vec::Vec;
 
 use num_bigint::BigUint;
 use widelane_cpu::{Ifma256, Ifma512, Room};
+use widelane_testkit::hex;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
 
@@ -16,13 +16,12 @@ use crate::registers::{Register, Task};
 /// Runs a generic function with the register of each room.
 macro_rules! in_each_room {
     ($test:ident) => {
-        let visited = for_each_room(|room, policy| match room {
+        for_each_room(|room, policy| match room {
             Room::Portable => $test::<Portable>(()),
             Room::Ifma256 => $test::<Ifma256x4>(Ifma256::enter(policy).unwrap()),
             Room::Ifma512 => $test::<Ifma512x8>(Ifma512::enter(policy).unwrap()),
             other => unreachable!("{other} is no room of arithmetic"),
         });
-        assert_eq!(visited, supported());
     };
 }
 
@@ -181,11 +180,11 @@ fn iterate<L: Lanes>(room: L::Room) {
         (scalar, point) = (results[0], scalar);
         if count == 1 {
             let once = "422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079";
-            assert_eq!(hex(&scalar), once);
+            assert_eq!(hex::encode(&scalar), once);
         }
     }
     let thousand_times = "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51";
-    assert_eq!(hex(&scalar), thousand_times);
+    assert_eq!(hex::encode(&scalar), thousand_times);
 }
 
 /// Four lanes for a job against one: edges of the field, and random points and scalars.
@@ -317,8 +316,4 @@ fn scalars_agree_with_plain_integers() {
 fn order() -> BigUint {
     let low: BigUint = "27742317777372353535851937790883648493".parse().unwrap();
     BigUint::from(2u8).pow(252) + low
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| std::format!("{byte:02x}")).collect()
 }

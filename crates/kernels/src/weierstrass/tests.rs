@@ -6,7 +6,7 @@ use std::vec::Vec;
 use num_bigint::BigUint;
 use widelane_cpu::{Ifma256, Ifma512, Room};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rooms::for_each_room;
 
 use super::curve::Curve;
 use super::door::CurveLanes;
@@ -204,13 +204,12 @@ fn in_wide_room<L: Lanes>(room: L::Room) {
 
 #[test]
 fn elements_agree_with_the_model_in_every_room() {
-    let visited = for_each_room(|room, policy| match room {
+    for_each_room(|room, policy| match room {
         Room::Portable => in_room::<Portable>(()),
         Room::Ifma256 => in_wide_room::<Ifma256x4>(Ifma256::enter(policy).expect("an open room")),
         Room::Ifma512 => in_wide_room::<Ifma512x8>(Ifma512::enter(policy).expect("an open room")),
         room => panic!("{room} is no room of these kernels"),
     });
-    assert_eq!(visited, supported());
 }
 
 /// Where points (x·z², …, z) of the curve's field have the x that numbers are made of.
@@ -344,7 +343,7 @@ fn signatures_are_confirmed<L: CurveLanes<P256, 5> + CurveLanes<P384, 8>>(room: 
 
 #[test]
 fn signatures_are_confirmed_in_every_room() {
-    let visited = for_each_room(|room, policy| match room {
+    for_each_room(|room, policy| match room {
         Room::Portable => signatures_are_confirmed::<Portable>(()),
         Room::Ifma256 => {
             let room = Ifma256::enter(policy).expect("an open room");
@@ -358,7 +357,6 @@ fn signatures_are_confirmed_in_every_room() {
         }
         room => panic!("{room} is no room of these kernels"),
     });
-    assert_eq!(visited, supported());
 }
 
 fn windows_add_up<C: Curve<D>, const D: usize>(bits: usize) {

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use widelane_cpu::chain::{Chain, LINKS_PER_TURN, time_stamp};
+use widelane_cpu::chain::{CYCLES_PER_TURN, Chain, time_stamp};
 use widelane_cpu::clock;
 use widelane_cpu::policy::trial::Slice;
 
@@ -70,7 +70,7 @@ impl Reading {
         let stamps_per_us = end.stamp.saturating_sub(self.stamp) as f64 / us;
         let mut windows = [0; WINDOWS].map(|_| Chain::Multiplication.window(TURNS).ticks());
         windows.sort_unstable();
-        let cycles = (TURNS * LINKS_PER_TURN * CYCLES_PER_LINK) as f64;
+        let cycles = (TURNS * CYCLES_PER_TURN) as f64;
         let mhz = cycles / windows[WINDOWS / 2] as f64 * stamps_per_us;
         mhz.is_finite().then_some(mhz)
     }
@@ -94,9 +94,6 @@ const TICK_NS: f64 = 1e7;
 /// Windows of one reading of the clock, and turns of the chain in each: about 2 µs.
 const WINDOWS: usize = 15;
 const TURNS: u64 = 64;
-
-/// Of multiplications.
-const CYCLES_PER_LINK: u64 = 3;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,9 @@
 //! Ciphers by EVP's own calls, so that their answers can be compared one by one.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-// It links libcrypto.
-use openssl_sys as _;
+use super::ffi;
 
 pub const CTRL_SET_IVLEN: c_int = 0x9;
 pub const CTRL_GET_TAG: c_int = 0x10;
@@ -18,93 +17,44 @@ pub const CTRL_MULTIBLOCK_AAD: c_int = 0x19;
 pub const CTRL_MULTIBLOCK_ENCRYPT: c_int = 0x1a;
 pub const CTRL_MULTIBLOCK_MAX_BUFSIZE: c_int = 0x1c;
 
-unsafe extern "C" {
-    fn EVP_CIPHER_fetch(
-        context: *mut c_void,
-        name: *const c_char,
-        query: *const c_char,
-    ) -> *mut c_void;
-    fn EVP_CIPHER_free(cipher: *mut c_void);
-    fn EVP_CIPHER_CTX_new() -> *mut c_void;
-    fn EVP_CIPHER_CTX_free(context: *mut c_void);
-    fn EVP_CIPHER_CTX_copy(to: *mut c_void, from: *const c_void) -> c_int;
-    fn EVP_CIPHER_CTX_ctrl(
-        context: *mut c_void,
-        kind: c_int,
-        number: c_int,
-        pointer: *mut c_void,
-    ) -> c_int;
-    fn EVP_CipherInit_ex(
-        context: *mut c_void,
-        cipher: *const c_void,
-        engine: *mut c_void,
-        key: *const u8,
-        iv: *const u8,
-        encrypt: c_int,
-    ) -> c_int;
-    fn EVP_CipherUpdate(
-        context: *mut c_void,
-        output: *mut u8,
-        length: *mut c_int,
-        input: *const u8,
-        bytes: c_int,
-    ) -> c_int;
-    fn EVP_CipherFinal_ex(context: *mut c_void, output: *mut u8, length: *mut c_int) -> c_int;
-    fn EVP_CIPHER_CTX_get_updated_iv(
-        context: *mut c_void,
-        buffer: *mut c_void,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_CIPHER_CTX_get_iv_length(context: *const c_void) -> c_int;
-    fn EVP_CIPHER_CTX_get_key_length(context: *const c_void) -> c_int;
-    fn EVP_CIPHER_CTX_get_tag_length(context: *const c_void) -> c_int;
-    fn EVP_CIPHER_get_mode(cipher: *const c_void) -> c_int;
-    fn EVP_CIPHER_get_flags(cipher: *const c_void) -> u64;
-    fn EVP_CIPHER_get_block_size(cipher: *const c_void) -> c_int;
-    fn EVP_CIPHER_get_key_length(cipher: *const c_void) -> c_int;
-    fn EVP_CIPHER_get_nid(cipher: *const c_void) -> c_int;
-    fn EVP_CIPHER_is_a(cipher: *const c_void, name: *const c_char) -> c_int;
-    fn ERR_get_error() -> u64;
-    fn ERR_clear_error();
-}
-
 /// A cipher of one provider.
 pub struct Cipher(*mut c_void);
 
 impl Cipher {
     pub fn fetch(name: &CStr, provider: &CStr) -> Option<Self> {
         // SAFETY: the default library context, and C strings.
-        let cipher = unsafe { EVP_CIPHER_fetch(ptr::null_mut(), name.as_ptr(), provider.as_ptr()) };
+        let cipher =
+            unsafe { ffi::EVP_CIPHER_fetch(ptr::null_mut(), name.as_ptr(), provider.as_ptr()) };
         (!cipher.is_null()).then_some(Cipher(cipher))
     }
 
     pub fn is_a(&self, name: &CStr) -> bool {
         // SAFETY: a cipher, and a C string.
-        unsafe { EVP_CIPHER_is_a(self.0, name.as_ptr()) == 1 }
+        unsafe { ffi::EVP_CIPHER_is_a(self.0, name.as_ptr()) == 1 }
     }
 
     pub fn key_bytes(&self) -> usize {
         // SAFETY: a cipher.
-        unsafe { EVP_CIPHER_get_key_length(self.0) }.try_into().expect("a length")
+        unsafe { ffi::EVP_CIPHER_get_key_length(self.0) }.try_into().expect("a length")
     }
 
     /// Mode, flags, bytes of a block, number of the name.
     pub fn facts(&self) -> (c_int, u64, c_int, c_int) {
         // SAFETY: a cipher.
-        let mode = unsafe { EVP_CIPHER_get_mode(self.0) };
+        let mode = unsafe { ffi::EVP_CIPHER_get_mode(self.0) };
         // SAFETY: as above.
-        let flags = unsafe { EVP_CIPHER_get_flags(self.0) };
+        let flags = unsafe { ffi::EVP_CIPHER_get_flags(self.0) };
         // SAFETY: as above.
-        let block = unsafe { EVP_CIPHER_get_block_size(self.0) };
+        let block = unsafe { ffi::EVP_CIPHER_get_block_size(self.0) };
         // SAFETY: as above.
-        (mode, flags, block, unsafe { EVP_CIPHER_get_nid(self.0) })
+        (mode, flags, block, unsafe { ffi::EVP_CIPHER_get_nid(self.0) })
     }
 }
 
 impl Drop for Cipher {
     fn drop(&mut self) {
         // SAFETY: fetched once, freed once.
-        unsafe { EVP_CIPHER_free(self.0) };
+        unsafe { ffi::EVP_CIPHER_free(self.0) };
     }
 }
 
@@ -115,11 +65,12 @@ impl Context {
     /// A context that seals or opens, without a key.
     pub fn new(cipher: &Cipher, seal: bool) -> Self {
         // SAFETY: no arguments.
-        let context = Context(unsafe { EVP_CIPHER_CTX_new() });
+        let context = Context(unsafe { ffi::EVP_CIPHER_CTX_new() });
         let (none, way) = (ptr::null(), c_int::from(seal));
         // SAFETY: a new context and a cipher.
-        let begun =
-            unsafe { EVP_CipherInit_ex(context.0, cipher.0, ptr::null_mut(), none, none, way) };
+        let begun = unsafe {
+            ffi::EVP_CipherInit_ex(context.0, cipher.0, ptr::null_mut(), none, none, way)
+        };
         assert_eq!(begun, 1);
         context
     }
@@ -128,14 +79,20 @@ impl Context {
         let pointer = |bytes: Option<&[u8]>| bytes.map_or(ptr::null(), <[u8]>::as_ptr);
         let (key, iv, way) = (pointer(key), pointer(iv), c_int::from(seal));
         // SAFETY: key and IV are as long as the context has been told, which tests see to.
-        unsafe { EVP_CipherInit_ex(self.0, ptr::null(), ptr::null_mut(), key, iv, way) }
+        unsafe { ffi::EVP_CipherInit_ex(self.0, ptr::null(), ptr::null_mut(), key, iv, way) }
     }
 
     pub fn aad(&mut self, aad: &[u8]) -> (c_int, c_int) {
         let mut length = -7;
         // SAFETY: without output this is AAD.
         let done = unsafe {
-            EVP_CipherUpdate(self.0, ptr::null_mut(), &mut length, aad.as_ptr(), aad.len() as c_int)
+            ffi::EVP_CipherUpdate(
+                self.0,
+                ptr::null_mut(),
+                &mut length,
+                aad.as_ptr(),
+                aad.len() as c_int,
+            )
         };
         (done, length)
     }
@@ -145,7 +102,7 @@ impl Context {
         let (mut length, mut output) = (-7, vec![0xee; input.len()]);
         // SAFETY: the output is as long as the input.
         let done = unsafe {
-            EVP_CipherUpdate(
+            ffi::EVP_CipherUpdate(
                 self.0,
                 output.as_mut_ptr(),
                 &mut length,
@@ -169,14 +126,15 @@ impl Context {
         let (input, output) = (start.wrapping_add(from), start.wrapping_add(to));
         let mut length = -7;
         // SAFETY: both are inside the buffer.
-        let done = unsafe { EVP_CipherUpdate(self.0, output, &mut length, input, bytes as c_int) };
+        let done =
+            unsafe { ffi::EVP_CipherUpdate(self.0, output, &mut length, input, bytes as c_int) };
         (done, length)
     }
 
     pub fn finish(&mut self) -> (c_int, c_int) {
         let (mut length, mut output) = (-7, [0; 32]);
         // SAFETY: there is more room than any cipher needs.
-        let done = unsafe { EVP_CipherFinal_ex(self.0, output.as_mut_ptr(), &mut length) };
+        let done = unsafe { ffi::EVP_CipherFinal_ex(self.0, output.as_mut_ptr(), &mut length) };
         (done, length)
     }
 
@@ -184,7 +142,7 @@ impl Context {
     pub fn control(&mut self, kind: c_int, number: c_int, bytes: &mut [u8]) -> c_int {
         let pointer = if bytes.is_empty() { ptr::null_mut() } else { bytes.as_mut_ptr() };
         // SAFETY: tests pass as many bytes as the control uses.
-        unsafe { EVP_CIPHER_CTX_ctrl(self.0, kind, number, pointer.cast()) }
+        unsafe { ffi::EVP_CIPHER_CTX_ctrl(self.0, kind, number, pointer.cast()) }
     }
 
     pub fn tag(&mut self, bytes: usize) -> (c_int, [u8; 32]) {
@@ -200,26 +158,27 @@ impl Context {
     pub fn updated_iv(&mut self, bytes: usize) -> (c_int, Vec<u8>) {
         let mut iv = vec![0; bytes];
         // SAFETY: pointer and length belong together.
-        let done = unsafe { EVP_CIPHER_CTX_get_updated_iv(self.0, iv.as_mut_ptr().cast(), bytes) };
+        let done =
+            unsafe { ffi::EVP_CIPHER_CTX_get_updated_iv(self.0, iv.as_mut_ptr().cast(), bytes) };
         (done, iv)
     }
 
     /// Bytes of key, IV and tag.
     pub fn lengths(&self) -> (c_int, c_int, c_int) {
         // SAFETY: a context with a cipher.
-        let key = unsafe { EVP_CIPHER_CTX_get_key_length(self.0) };
+        let key = unsafe { ffi::EVP_CIPHER_CTX_get_key_length(self.0) };
         // SAFETY: as above.
-        let iv = unsafe { EVP_CIPHER_CTX_get_iv_length(self.0) };
+        let iv = unsafe { ffi::EVP_CIPHER_CTX_get_iv_length(self.0) };
         // SAFETY: as above.
-        (key, iv, unsafe { EVP_CIPHER_CTX_get_tag_length(self.0) })
+        (key, iv, unsafe { ffi::EVP_CIPHER_CTX_get_tag_length(self.0) })
     }
 
     /// A context that goes on from here by itself.
     pub fn duplicate(&self) -> Self {
         // SAFETY: no arguments.
-        let copy = Context(unsafe { EVP_CIPHER_CTX_new() });
+        let copy = Context(unsafe { ffi::EVP_CIPHER_CTX_new() });
         // SAFETY: both are contexts.
-        assert_eq!(unsafe { EVP_CIPHER_CTX_copy(copy.0, self.0) }, 1);
+        assert_eq!(unsafe { ffi::EVP_CIPHER_CTX_copy(copy.0, self.0) }, 1);
         copy
     }
 }
@@ -227,7 +186,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: made once, freed once.
-        unsafe { EVP_CIPHER_CTX_free(self.0) };
+        unsafe { ffi::EVP_CIPHER_CTX_free(self.0) };
     }
 }
 
@@ -236,9 +195,9 @@ impl Drop for Context {
 /// is one counts.
 pub fn reason() -> u64 {
     // SAFETY: no arguments.
-    let error = unsafe { ERR_get_error() };
+    let error = unsafe { ffi::ERR_get_error() };
     // SAFETY: no arguments.
-    unsafe { ERR_clear_error() };
+    unsafe { ffi::ERR_clear_error() };
     // SAFETY: no arguments.
     if unsafe { openssl_sys::OpenSSL_version_num() } >= 0x3010_0000 {
         return u64::from(error != 0);

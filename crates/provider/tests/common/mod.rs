@@ -4,6 +4,8 @@
 
 pub mod debian_13;
 pub mod evp;
+#[path = "../ffi/mod.rs"]
+pub mod ffi;
 pub mod process;
 pub mod server;
 pub mod tour;

@@ -1,18 +1,14 @@
 //! One process that has loaded the provider: what its tests share.
 
 use std::env;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use widelane_host::counters::Counts;
 
 use super::Place;
-
-unsafe extern "C" {
-    fn EVP_set_default_properties(context: *mut c_void, query: *const c_char) -> c_int;
-    fn OSSL_PROVIDER_load(context: *mut c_void, name: *const c_char) -> *mut c_void;
-}
+use super::ffi;
 
 /// The process's provider and counters, and a lock: tests count, so they go one after the other.
 static SETTING: LazyLock<(Place, Mutex<()>)> = LazyLock::new(|| {
@@ -21,7 +17,7 @@ static SETTING: LazyLock<(Place, Mutex<()>)> = LazyLock::new(|| {
     unsafe { env::set_var("WIDELANE_COUNTERS_DIR", place.path("counters")) };
     for name in [c"default".to_owned(), CString::new(place.arg("widelane.so")).unwrap()] {
         // SAFETY: the default library context, and a C string.
-        let provider = unsafe { OSSL_PROVIDER_load(ptr::null_mut(), name.as_ptr()) };
+        let provider = unsafe { ffi::OSSL_PROVIDER_load(ptr::null_mut(), name.as_ptr()) };
         assert!(!provider.is_null(), "{name:?} loads");
     }
     (place, Mutex::new(()))
@@ -38,7 +34,7 @@ pub fn setting() -> (&'static Place, MutexGuard<'static, ()>) {
 /// Says which provider this process prefers from now on.
 pub fn prefer(query: &CStr) {
     // SAFETY: the default library context, and a C string.
-    assert_eq!(unsafe { EVP_set_default_properties(ptr::null_mut(), query.as_ptr()) }, 1);
+    assert_eq!(unsafe { ffi::EVP_set_default_properties(ptr::null_mut(), query.as_ptr()) }, 1);
 }
 
 /// How much a counter of this process has grown since `before`.

@@ -1,24 +1,13 @@
 //! A provider that is neither OpenSSL's nor ours: it has one digest, the sum of all bytes that have
 //! the same place modulo 32.
 
-use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::ffi::{CStr, c_int, c_uchar, c_void};
 use std::mem::transmute;
 use std::ptr;
 
-use widelane_ossl_sys::core::{
-    self, OsslAlgorithm, OsslCoreHandle, OsslDispatch, OsslParam, OsslProviderInit,
-};
+use widelane_ossl_sys::core::{self, OsslAlgorithm, OsslCoreHandle, OsslDispatch, OsslParam};
 
-unsafe extern "C" {
-    fn OSSL_PROVIDER_add_builtin(
-        context: *mut c_void,
-        name: *const c_char,
-        begin: OsslProviderInit,
-    ) -> c_int;
-    fn OSSL_PROVIDER_load(context: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn OSSL_PARAM_locate(params: *mut OsslParam, name: *const c_char) -> *mut OsslParam;
-    fn OSSL_PARAM_set_size_t(param: *mut OsslParam, value: usize) -> c_int;
-}
+use super::ffi;
 
 /// The name of its digest.
 pub const DIGEST: &CStr = c"TOY-SUM";
@@ -27,9 +16,9 @@ pub const DIGEST: &CStr = c"TOY-SUM";
 pub fn load() -> *mut c_void {
     let name = c"toy".as_ptr();
     // SAFETY: the default library context, and a C string.
-    assert_eq!(unsafe { OSSL_PROVIDER_add_builtin(ptr::null_mut(), name, begin) }, 1);
+    assert_eq!(unsafe { ffi::OSSL_PROVIDER_add_builtin(ptr::null_mut(), name, begin) }, 1);
     // SAFETY: as above.
-    unsafe { OSSL_PROVIDER_load(ptr::null_mut(), name) }
+    unsafe { ffi::OSSL_PROVIDER_load(ptr::null_mut(), name) }
 }
 
 const BYTES: usize = 32;
@@ -120,9 +109,9 @@ unsafe extern "C" fn dupctx(sum: *mut c_void) -> *mut c_void {
 unsafe extern "C" fn get_params(params: *mut OsslParam) -> c_int {
     for name in [c"size", c"blocksize"] {
         // SAFETY: the core's array, and a C string.
-        let param = unsafe { OSSL_PARAM_locate(params, name.as_ptr()) };
+        let param = unsafe { ffi::OSSL_PARAM_locate(params, name.as_ptr()) };
         // SAFETY: a parameter of the core's.
-        if !param.is_null() && unsafe { OSSL_PARAM_set_size_t(param, BYTES) } != 1 {
+        if !param.is_null() && unsafe { ffi::OSSL_PARAM_set_size_t(param, BYTES) } != 1 {
             return 0;
         }
     }

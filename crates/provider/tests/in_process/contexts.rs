@@ -2,7 +2,7 @@
 //! both providers make of the same calls.
 #![allow(unsafe_code, reason = "calls libcrypto as programs do")]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;
 
 use foreign_types::ForeignType;
@@ -17,32 +17,8 @@ use widelane_ossl_sys::core::{
     OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER, PARAM_UTF8_STRING,
 };
 
+use crate::common::ffi;
 use crate::common::process::{prefer, setting};
-
-unsafe extern "C" {
-    fn EVP_DigestSignInit_ex(
-        context: *mut openssl_sys::EVP_MD_CTX,
-        operation: *mut *mut c_void,
-        digest: *const c_char,
-        library: *mut c_void,
-        query: *const c_char,
-        key: *mut openssl_sys::EVP_PKEY,
-        params: *const c_void,
-    ) -> c_int;
-    fn EVP_MD_CTX_set_params(
-        context: *mut openssl_sys::EVP_MD_CTX,
-        params: *const OsslParam,
-    ) -> c_int;
-    fn EVP_PKEY_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_KEYEXCH_fetch(
-        library: *mut c_void,
-        name: *const c_char,
-        query: *const c_char,
-    ) -> *mut c_void;
-    fn EVP_KEYEXCH_free(exchange: *mut c_void);
-    fn EVP_KEYEXCH_gettable_ctx_params(exchange: *const c_void) -> *const OsslParam;
-    fn EVP_KEYEXCH_settable_ctx_params(exchange: *const c_void) -> *const OsslParam;
-}
 
 const PROVIDERS: [&CStr; 2] = [c"?provider=widelane", c"provider=default"];
 
@@ -79,26 +55,26 @@ impl Signing {
         let (context, operation) = (self.context.as_ptr(), &mut self.operation);
         // SAFETY: context and key live, and parameters have an end.
         unsafe {
-            EVP_DigestSignInit_ex(
-                context,
+            ffi::EVP_DigestSignInit_ex(
+                context.cast(),
                 operation,
                 digest,
                 ptr::null_mut(),
                 ptr::null(),
-                key,
-                params.as_ptr().cast(),
+                key.cast(),
+                params.as_ptr(),
             )
         }
     }
 
     fn set(&self, params: &[OsslParam]) -> c_int {
         // SAFETY: the outer context owns this one; parameters have an end.
-        unsafe { EVP_PKEY_CTX_set_params(self.operation, params.as_ptr()) }
+        unsafe { ffi::EVP_PKEY_CTX_set_params(self.operation, params.as_ptr()) }
     }
 
     fn set_of_digest(&self, params: &[OsslParam]) -> c_int {
         // SAFETY: the context lives; parameters have an end.
-        unsafe { EVP_MD_CTX_set_params(self.context.as_ptr(), params.as_ptr()) }
+        unsafe { ffi::EVP_MD_CTX_set_params(self.context.as_ptr().cast(), params.as_ptr()) }
     }
 
     fn finish(&mut self) -> Vec<u8> {
@@ -215,14 +191,14 @@ fn exchanges_name_the_parameters_of_their_own_algorithm() {
         let names = PROVIDERS.map(|query| {
             // SAFETY: the default library context, and C strings.
             let exchange =
-                unsafe { EVP_KEYEXCH_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
+                unsafe { ffi::EVP_KEYEXCH_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
             assert!(!exchange.is_null(), "{name:?}");
             let lists: [unsafe extern "C" fn(*const c_void) -> *const OsslParam; 2] =
-                [EVP_KEYEXCH_gettable_ctx_params, EVP_KEYEXCH_settable_ctx_params];
+                [ffi::EVP_KEYEXCH_gettable_ctx_params, ffi::EVP_KEYEXCH_settable_ctx_params];
             // SAFETY: fetched above.
             let names = lists.map(|list| names(unsafe { list(exchange) }));
             // SAFETY: fetched above, given back once.
-            unsafe { EVP_KEYEXCH_free(exchange) };
+            unsafe { ffi::EVP_KEYEXCH_free(exchange) };
             names
         });
         assert_eq!(names[0], names[1], "{name:?}");

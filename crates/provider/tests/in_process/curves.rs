@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls libcrypto as libssl does")]
 
 use std::collections::HashSet;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
@@ -13,47 +13,13 @@ use std::time::Duration;
 use openssl::error::ErrorStack;
 use widelane_bridge::counters::OperationKind;
 use widelane_host::counters::Counts;
+use widelane_ossl_sys::core::OsslParam;
+use widelane_testkit::hex;
 use widelane_testkit::rooms::has_lanes;
 
+use crate::common::ffi;
 use crate::common::process::{grown, in_child, prefer, setting};
-use crate::pkey::{
-    Context, EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_fromdata_init, EVP_PKEY_get_int_param,
-    EVP_PKEY_get_octet_string_param, Key, good,
-};
-
-unsafe extern "C" {
-    fn EVP_PKEY_new() -> *mut c_void;
-    fn EVP_PKEY_copy_parameters(to: *mut c_void, from: *const c_void) -> c_int;
-    fn EVP_PKEY_get1_encoded_public_key(key: *mut c_void, bytes: *mut *mut u8) -> usize;
-    fn EVP_PKEY_get_group_name(
-        key: *const c_void,
-        name: *mut c_char,
-        size: usize,
-        length: *mut usize,
-    ) -> c_int;
-    fn EVP_PKEY_fromdata(
-        context: *mut c_void,
-        key: *mut *mut c_void,
-        selection: c_int,
-        params: *mut Param,
-    ) -> c_int;
-    fn EVP_PKEY_derive_init(context: *mut c_void) -> c_int;
-    fn EVP_PKEY_derive_set_peer(context: *mut c_void, peer: *mut c_void) -> c_int;
-    fn EVP_PKEY_derive(context: *mut c_void, secret: *mut u8, length: *mut usize) -> c_int;
-    fn EVP_PKEY_check(context: *mut c_void) -> c_int;
-    fn CRYPTO_free(memory: *mut c_void, file: *const c_char, line: c_int);
-}
-
-/// `OSSL_PARAM`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Param {
-    key: *const c_char,
-    data_type: c_uint,
-    data: *mut c_void,
-    data_size: usize,
-    return_size: usize,
-}
+use crate::pkey::{Context, Key, good};
 
 const OURS: &CStr = c"?provider=widelane";
 const THEIRS: &CStr = c"provider=default";
@@ -75,21 +41,21 @@ impl Key {
     /// The peer's key of a handshake in TLS 1.2, whose parameters are those of ours.
     fn with_public(&self, encoded: &[u8]) -> Result<Self, ErrorStack> {
         // SAFETY: no arguments.
-        let peer = Key(unsafe { EVP_PKEY_new() });
+        let peer = Key(unsafe { ffi::EVP_PKEY_new() });
         // SAFETY: both keys live.
-        good(unsafe { EVP_PKEY_copy_parameters(peer.0, self.0) })?;
+        good(unsafe { ffi::EVP_PKEY_copy_parameters(peer.0, self.0) })?;
         peer.take(encoded)
     }
 
     fn encoded(&self) -> Vec<u8> {
         let mut bytes = ptr::null_mut();
         // SAFETY: the key lives.
-        let length = unsafe { EVP_PKEY_get1_encoded_public_key(self.0, &mut bytes) };
+        let length = unsafe { ffi::EVP_PKEY_get1_encoded_public_key(self.0, &mut bytes) };
         assert!(length > 0, "a key has a public half");
         // SAFETY: libcrypto has written so many bytes.
         let public = unsafe { std::slice::from_raw_parts(bytes, length) }.to_vec();
         // SAFETY: allocated by libcrypto, freed once.
-        unsafe { CRYPTO_free(bytes.cast(), c"".as_ptr(), 0) };
+        unsafe { ffi::CRYPTO_free(bytes.cast(), c"".as_ptr(), 0) };
         public
     }
 
@@ -97,15 +63,15 @@ impl Key {
     fn derive(&self, peer: &Key) -> Result<Vec<u8>, ErrorStack> {
         let context = Context::of(self);
         // SAFETY: the context lives.
-        good(unsafe { EVP_PKEY_derive_init(context.0) })?;
+        good(unsafe { ffi::EVP_PKEY_derive_init(context.0) })?;
         // SAFETY: as above, and the peer.
-        good(unsafe { EVP_PKEY_derive_set_peer(context.0, peer.0) })?;
+        good(unsafe { ffi::EVP_PKEY_derive_set_peer(context.0, peer.0) })?;
         let mut length = 0;
         // SAFETY: only the length is asked for.
-        good(unsafe { EVP_PKEY_derive(context.0, ptr::null_mut(), &mut length) })?;
+        good(unsafe { ffi::EVP_PKEY_derive(context.0, ptr::null_mut(), &mut length) })?;
         let mut secret = vec![0; length];
         // SAFETY: pointer and length belong to the vector.
-        good(unsafe { EVP_PKEY_derive(context.0, secret.as_mut_ptr(), &mut length) })?;
+        good(unsafe { ffi::EVP_PKEY_derive(context.0, secret.as_mut_ptr(), &mut length) })?;
         secret.truncate(length);
         Ok(secret)
     }
@@ -159,7 +125,7 @@ fn a_peer_may_be_asked_before_it_has_its_key() {
         // No such parameter exists: the default provider is asked about a key without halves.
         let mut value = 0;
         // SAFETY: the key lives, and the name is a C string.
-        unsafe { EVP_PKEY_get_int_param(peer.0, c"unheard-of".as_ptr(), &mut value) };
+        unsafe { ffi::EVP_PKEY_get_int_param(peer.0, c"unheard-of".as_ptr(), &mut value) };
         drop(ErrorStack::get());
         let peer = peer.take(&yours.encoded()).unwrap();
         assert_eq!(peer.encoded(), yours.encoded(), "{group:?}");
@@ -181,22 +147,22 @@ fn a_key_that_we_hold_is_what_the_default_provider_makes_of_it() {
         assert_eq!(pooled() > before, has_lanes() && kind.is_some(), "{group:?}");
         let key = keys.last().expect("32 keys");
         // SAFETY: the key lives.
-        let copy = Key(unsafe { EVP_PKEY_dup(key.0) });
+        let copy = Key(unsafe { ffi::EVP_PKEY_dup(key.0) });
         // SAFETY: both live.
-        assert_eq!(unsafe { EVP_PKEY_eq(key.0, copy.0) }, 1);
+        assert_eq!(unsafe { ffi::EVP_PKEY_eq(key.0, copy.0) }, 1);
         // SAFETY: as above.
-        assert_eq!(unsafe { EVP_PKEY_eq(key.0, keys[0].0) }, 0);
+        assert_eq!(unsafe { ffi::EVP_PKEY_eq(key.0, keys[0].0) }, 0);
         assert_eq!(copy.encoded(), key.encoded());
         // SAFETY: the context lives.
-        assert_eq!(unsafe { EVP_PKEY_check(Context::of(key).0) }, 1);
+        assert_eq!(unsafe { ffi::EVP_PKEY_check(Context::of(key).0) }, 1);
         // SAFETY: the name is asked for alone, if there is one.
-        let named = unsafe { EVP_PKEY_get_group_name(key.0, ptr::null_mut(), 0, &mut 0) };
+        let named = unsafe { ffi::EVP_PKEY_get_group_name(key.0, ptr::null_mut(), 0, &mut 0) };
         assert_eq!(named == 1, algorithm == c"EC");
         // `pub` is not answered by ourselves.
         let (mut public, mut length) = ([0; 160], 0);
         // SAFETY: pointer and length belong to the array.
         let told = unsafe {
-            EVP_PKEY_get_octet_string_param(
+            ffi::EVP_PKEY_get_octet_string_param(
                 key.0,
                 c"pub".as_ptr(),
                 public.as_mut_ptr(),
@@ -278,10 +244,7 @@ fn bad_input_gives_the_same_errors() {
 #[test]
 fn private_keys_out_of_range_give_the_same_errors() {
     let (_place, _lock) = setting();
-    let order = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
-    let mut order: Vec<u8> = (0..32)
-        .map(|index| u8::from_str_radix(&order[2 * index..2 * index + 2], 16).unwrap())
-        .collect();
+    let mut order = hex::decode("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551");
     order.reverse();
     let mut last = order.clone();
     last[0] -= 1;
@@ -294,7 +257,7 @@ fn private_keys_out_of_range_give_the_same_errors() {
         let attempt = || {
             let key = from_data(Some(&private), &public)?;
             // SAFETY: the context lives.
-            let checked = unsafe { EVP_PKEY_check(Context::of(&key).0) };
+            let checked = unsafe { ffi::EVP_PKEY_check(Context::of(&key).0) };
             drop(ErrorStack::get());
             let secret = key.derive(&key.with_public(&public)?)?;
             Ok([&[checked as u8], &secret[..]].concat())
@@ -316,7 +279,7 @@ fn halves_of_keys_are_the_same_to_us_as_to_the_default_provider() {
         let whole = from_data(Some(&[1; 32]), &public)?;
         let pairs = [(&half, &whole), (&whole, &half), (&half, &half), (&other, &whole)];
         // SAFETY: all of them live.
-        Ok(pairs.map(|(one, two)| unsafe { EVP_PKEY_eq(one.0, two.0) } as u8).to_vec())
+        Ok(pairs.map(|(one, two)| unsafe { ffi::EVP_PKEY_eq(one.0, two.0) } as u8).to_vec())
     };
     for other in publics {
         same(&format!("public key {other:02x?}"), || compared(&other));
@@ -327,36 +290,25 @@ fn halves_of_keys_are_the_same_to_us_as_to_the_default_provider() {
 
 /// A key on P-256 of numbers; the private one is in the machine's byte order.
 fn from_data(private: Option<&[u8]>, public: &[u8]) -> Result<Key, ErrorStack> {
-    let param = |key: &'static CStr, data_type, data: &[u8]| Param {
-        key: key.as_ptr(),
-        data_type,
-        data: data.as_ptr().cast_mut().cast(),
-        data_size: data.len(),
-        return_size: usize::MAX,
-    };
-    let end = Param {
-        key: ptr::null(),
-        data_type: 0,
-        data: ptr::null_mut(),
-        data_size: 0,
-        return_size: 0,
+    let param = |key: &'static CStr, data_type, data: &[u8]| {
+        OsslParam::new(key, data_type, data.as_ptr().cast_mut().cast(), data.len())
     };
     let mut params = [
         // OpenSSL reads it up to its NUL.
         param(c"group", 4, b"prime256v1\0"),
         param(c"pub", 5, public),
-        end,
-        end,
+        OsslParam::END,
+        OsslParam::END,
     ];
     if let Some(private) = private {
         params[2] = param(c"priv", 2, private);
     }
     let context = Context::named(c"EC");
     // SAFETY: the context lives.
-    good(unsafe { EVP_PKEY_fromdata_init(context.0) })?;
+    good(unsafe { ffi::EVP_PKEY_fromdata_init(context.0) })?;
     let mut key = ptr::null_mut();
     // SAFETY: as above; the array has an end.
-    good(unsafe { EVP_PKEY_fromdata(context.0, &mut key, 0x87, params.as_mut_ptr()) })?;
+    good(unsafe { ffi::EVP_PKEY_fromdata(context.0, &mut key, 0x87, params.as_mut_ptr()) })?;
     Ok(Key(key))
 }
 

@@ -1,7 +1,7 @@
 //! Digests of other providers sign, verify, encrypt and derive.
 #![allow(unsafe_code, reason = "calls libcrypto as programs do")]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::CStr;
 use std::fs;
 use std::ptr;
 
@@ -12,31 +12,9 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use openssl::rsa::Rsa;
 
+use crate::common::ffi;
 use crate::common::process::setting;
 use crate::common::{Place, done, toy};
-
-unsafe extern "C" {
-    fn OSSL_PROVIDER_load(context: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn OSSL_PROVIDER_unload(provider: *mut c_void) -> c_int;
-    fn EVP_DigestSignInit_ex(
-        context: *mut openssl_sys::EVP_MD_CTX,
-        operation: *mut *mut c_void,
-        digest: *const c_char,
-        library: *mut c_void,
-        query: *const c_char,
-        key: *mut openssl_sys::EVP_PKEY,
-        params: *const c_void,
-    ) -> c_int;
-    fn EVP_DigestVerifyInit_ex(
-        context: *mut openssl_sys::EVP_MD_CTX,
-        operation: *mut *mut c_void,
-        digest: *const c_char,
-        library: *mut c_void,
-        query: *const c_char,
-        key: *mut openssl_sys::EVP_PKEY,
-        params: *const c_void,
-    ) -> c_int;
-}
 
 const MESSAGE: &[u8] = b"the message";
 
@@ -47,13 +25,13 @@ fn sign(key: &PKey<Private>, digest: &CStr) -> Option<Vec<u8>> {
     let (name, query) = (digest.as_ptr(), ptr::null());
     // SAFETY: context and key live, the name is a C string.
     let begun = unsafe {
-        EVP_DigestSignInit_ex(
-            context.as_ptr(),
+        ffi::EVP_DigestSignInit_ex(
+            context.as_ptr().cast(),
             ptr::null_mut(),
             name,
             none,
             query,
-            key.as_ptr(),
+            key.as_ptr().cast(),
             ptr::null(),
         )
     };
@@ -71,13 +49,13 @@ fn verify(key: &PKey<Private>, digest: &CStr, query: &CStr, signature: &[u8]) ->
     let none = ptr::null_mut();
     // SAFETY: context and key live, the names are C strings.
     let begun = unsafe {
-        EVP_DigestVerifyInit_ex(
-            context.as_ptr(),
+        ffi::EVP_DigestVerifyInit_ex(
+            context.as_ptr().cast(),
             ptr::null_mut(),
             digest.as_ptr(),
             none,
             query.as_ptr(),
-            key.as_ptr(),
+            key.as_ptr().cast(),
             ptr::null(),
         )
     };
@@ -95,7 +73,7 @@ fn digests_of_other_providers_sign_and_verify() {
     let rsa = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
     assert_eq!(sign(&rsa, c"MD4"), None, "nobody has loaded it yet");
     // SAFETY: the default library context, and a C string.
-    let legacy = unsafe { OSSL_PROVIDER_load(ptr::null_mut(), c"legacy".as_ptr()) };
+    let legacy = unsafe { ffi::OSSL_PROVIDER_load(ptr::null_mut(), c"legacy".as_ptr()) };
     assert!(!legacy.is_null(), "the legacy provider loads");
     for (key, digest) in [(&rsa, c"MD4"), (&ec, c"MD4"), (&ec, c"WHIRLPOOL")] {
         let signature = sign(key, digest).unwrap_or_else(|| panic!("{digest:?} signs"));
@@ -109,7 +87,7 @@ fn digests_of_other_providers_sign_and_verify() {
         }
     }
     // SAFETY: loaded above, unloaded once.
-    unsafe { OSSL_PROVIDER_unload(legacy) };
+    unsafe { ffi::OSSL_PROVIDER_unload(legacy) };
     assert_eq!(sign(&rsa, c"MD4"), None, "unloaded");
 }
 
@@ -127,7 +105,7 @@ fn digests_of_third_parties_come_and_go() {
             assert!(verify(&key, toy::DIGEST, query, &signature), "{query:?}");
         }
         // SAFETY: loaded above, unloaded once.
-        unsafe { OSSL_PROVIDER_unload(provider) };
+        unsafe { ffi::OSSL_PROVIDER_unload(provider) };
     }
 }
 

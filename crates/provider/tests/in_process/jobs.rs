@@ -14,33 +14,8 @@ use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{Signer, Verifier};
 use widelane_testkit::rooms::has_lanes;
 
+use crate::common::ffi;
 use crate::common::process::{grown, in_child, setting};
-
-#[repr(C)]
-struct AsyncJob([u8; 0]);
-#[repr(C)]
-struct WaitCtx([u8; 0]);
-
-unsafe extern "C" {
-    fn ASYNC_start_job(
-        job: *mut *mut AsyncJob,
-        wait: *mut WaitCtx,
-        result: *mut c_int,
-        function: unsafe extern "C" fn(*mut c_void) -> c_int,
-        arguments: *mut c_void,
-        size: usize,
-    ) -> c_int;
-    fn ASYNC_block_pause();
-    fn ASYNC_unblock_pause();
-    fn ASYNC_WAIT_CTX_new() -> *mut WaitCtx;
-    fn ASYNC_WAIT_CTX_free(wait: *mut WaitCtx);
-    fn ASYNC_WAIT_CTX_get_all_fds(wait: *mut WaitCtx, fds: *mut c_int, count: *mut usize) -> c_int;
-    fn ASYNC_WAIT_CTX_set_callback(
-        wait: *mut WaitCtx,
-        callback: unsafe extern "C" fn(*mut c_void) -> c_int,
-        argument: *mut c_void,
-    ) -> c_int;
-}
 
 const ASYNC_PAUSE: c_int = 2;
 const ASYNC_FINISH: c_int = 3;
@@ -52,14 +27,14 @@ struct Task {
     padding: Padding,
     may_pause: bool,
     signature: Option<Vec<u8>>,
-    job: *mut AsyncJob,
-    wait: *mut WaitCtx,
+    job: *mut c_void,
+    wait: *mut c_void,
 }
 
 impl Task {
     fn new(key: &PKey<Private>, padding: Padding) -> Box<Self> {
         // SAFETY: no arguments.
-        let wait = unsafe { ASYNC_WAIT_CTX_new() };
+        let wait = unsafe { ffi::ASYNC_WAIT_CTX_new() };
         let (key, job) = (key.clone(), ptr::null_mut());
         Box::new(Task { key, padding, may_pause: true, signature: None, job, wait })
     }
@@ -70,7 +45,7 @@ impl Task {
         let mut argument: *mut Task = self;
         // SAFETY: the arguments are copied into the job; the task stays where it is, in its box.
         let status = unsafe {
-            ASYNC_start_job(
+            ffi::ASYNC_start_job(
                 &mut self.job,
                 self.wait,
                 &mut result,
@@ -90,12 +65,12 @@ impl Task {
         let task = unsafe { &mut *task };
         if !task.may_pause {
             // SAFETY: no arguments.
-            unsafe { ASYNC_block_pause() };
+            unsafe { ffi::ASYNC_block_pause() };
         }
         task.signature = Some(sign(&task.key, task.padding));
         if !task.may_pause {
             // SAFETY: no arguments.
-            unsafe { ASYNC_unblock_pause() };
+            unsafe { ffi::ASYNC_unblock_pause() };
         }
         1
     }
@@ -108,10 +83,10 @@ impl Task {
             let mut fds = [0; 4];
             let mut count = 0;
             // SAFETY: first the number is asked for, then there is room for so many.
-            unsafe { ASYNC_WAIT_CTX_get_all_fds(self.wait, ptr::null_mut(), &mut count) };
+            unsafe { ffi::ASYNC_WAIT_CTX_get_all_fds(self.wait, ptr::null_mut(), &mut count) };
             assert_eq!(count, 1, "one descriptor for each wait context");
             // SAFETY: as above.
-            unsafe { ASYNC_WAIT_CTX_get_all_fds(self.wait, fds.as_mut_ptr(), &mut count) };
+            unsafe { ffi::ASYNC_WAIT_CTX_get_all_fds(self.wait, fds.as_mut_ptr(), &mut count) };
             let mut poll = libc::pollfd { fd: fds[0], events: libc::POLLIN, revents: 0 };
             // SAFETY: one descriptor.
             assert_eq!(unsafe { libc::poll(&mut poll, 1, 60_000) }, 1, "the descriptor is raised");
@@ -124,7 +99,7 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         // SAFETY: made by `new`, freed once.
-        unsafe { ASYNC_WAIT_CTX_free(self.wait) };
+        unsafe { ffi::ASYNC_WAIT_CTX_free(self.wait) };
     }
 }
 
@@ -219,7 +194,7 @@ fn a_callback_is_called_where_one_is_set() {
     let mut parked = Vec::new();
     for task in &mut tasks {
         // SAFETY: the wait context is the task's.
-        let set = unsafe { ASYNC_WAIT_CTX_set_callback(task.wait, called, ptr::null_mut()) };
+        let set = unsafe { ffi::ASYNC_WAIT_CTX_set_callback(task.wait, called, ptr::null_mut()) };
         assert_eq!(set, 1);
         if !task.step() {
             parked.push(task);
@@ -256,9 +231,9 @@ fn abandoned_jobs_harm_nobody() {
             kept.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
         for task in &mut abandoned[..round % 5] {
             // SAFETY: the old wait context is freed once, and replaced.
-            unsafe { ASYNC_WAIT_CTX_free(task.wait) };
+            unsafe { ffi::ASYNC_WAIT_CTX_free(task.wait) };
             // SAFETY: no arguments.
-            task.wait = unsafe { ASYNC_WAIT_CTX_new() };
+            task.wait = unsafe { ffi::ASYNC_WAIT_CTX_new() };
         }
         parked.into_iter().for_each(|task| task.finish());
         drop(abandoned);

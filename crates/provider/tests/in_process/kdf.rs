@@ -1,54 +1,21 @@
 //! Key derivation as libssl and others use it: each answer must be the default provider's.
 #![allow(unsafe_code, reason = "calls libcrypto as libssl does")]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use openssl::error::ErrorStack;
+use widelane_ossl_sys::core::OsslParam;
 
+use crate::common::ffi;
 use crate::common::process::setting;
-
-#[repr(C)]
-struct Kdf([u8; 0]);
-#[repr(C)]
-struct KdfCtx([u8; 0]);
-
-/// `OSSL_PARAM`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Param {
-    key: *const c_char,
-    data_type: c_uint,
-    data: *mut c_void,
-    data_size: usize,
-    return_size: usize,
-}
-
-unsafe extern "C" {
-    fn EVP_KDF_fetch(ctx: *mut c_void, name: *const c_char, query: *const c_char) -> *mut Kdf;
-    fn EVP_KDF_free(kdf: *mut Kdf);
-    fn EVP_KDF_get0_provider(kdf: *const Kdf) -> *const c_void;
-    fn OSSL_PROVIDER_get0_name(provider: *const c_void) -> *const c_char;
-    fn EVP_KDF_CTX_new(kdf: *mut Kdf) -> *mut KdfCtx;
-    fn EVP_KDF_CTX_dup(context: *const KdfCtx) -> *mut KdfCtx;
-    fn EVP_KDF_CTX_free(context: *mut KdfCtx);
-    fn EVP_KDF_CTX_reset(context: *mut KdfCtx);
-    fn EVP_KDF_CTX_get_kdf_size(context: *mut KdfCtx) -> usize;
-    fn EVP_KDF_CTX_set_params(context: *mut KdfCtx, params: *const Param) -> c_int;
-    fn EVP_KDF_derive(
-        context: *mut KdfCtx,
-        key: *mut u8,
-        length: usize,
-        params: *const Param,
-    ) -> c_int;
-}
 
 /// A parameter to set.
 #[derive(Clone, Copy)]
 enum Set<'a> {
-    Int(&'a CStr, c_int),
-    Text(&'a CStr, &'a CStr),
-    Octets(&'a CStr, &'a [u8]),
+    Int(&'static CStr, c_int),
+    Text(&'static CStr, &'a CStr),
+    Octets(&'static CStr, &'a [u8]),
 }
 
 /// What a program does with a context.
@@ -66,63 +33,64 @@ enum Step<'a> {
 /// where there is one.
 fn answers(name: &CStr, query: &CStr, steps: &[Step<'_>]) -> Vec<(i64, Vec<u8>, Option<c_int>)> {
     // SAFETY: the default library context, and C strings.
-    let kdf = unsafe { EVP_KDF_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
+    let kdf = unsafe { ffi::EVP_KDF_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
     assert!(!kdf.is_null(), "{name:?} with {query:?}");
     // SAFETY: fetched above.
-    let provider = unsafe { EVP_KDF_get0_provider(kdf) };
+    let provider = unsafe { ffi::EVP_KDF_get0_provider(kdf) };
     // SAFETY: the provider of what was fetched.
-    let provider = unsafe { OSSL_PROVIDER_get0_name(provider) };
+    let provider = unsafe { ffi::OSSL_PROVIDER_get0_name(provider) };
     // SAFETY: a C string.
     let provider = unsafe { CStr::from_ptr(provider) };
     let ours = provider.to_str().is_ok_and(|name| name.ends_with("widelane.so"));
     assert_eq!(ours, query == OURS, "{provider:?} answered {query:?}");
     // SAFETY: fetched above.
-    let mut context = unsafe { EVP_KDF_CTX_new(kdf) };
+    let mut context = unsafe { ffi::EVP_KDF_CTX_new(kdf) };
     // SAFETY: the context has its own reference.
-    unsafe { EVP_KDF_free(kdf) };
+    unsafe { ffi::EVP_KDF_free(kdf) };
     let mut said = Vec::new();
     for step in steps {
         let mut output = Vec::new();
         let answer = match step {
             Step::Set(set) => {
                 // SAFETY: the parameters have an end.
-                let set = with(set, |params| unsafe { EVP_KDF_CTX_set_params(context, params) });
+                let set =
+                    with(set, |params| unsafe { ffi::EVP_KDF_CTX_set_params(context, params) });
                 i64::from(set)
             }
             Step::Derive(bytes, set) => {
                 output = vec![0; *bytes];
                 let place = output.as_mut_ptr();
                 // SAFETY: as above, and there is room for the output.
-                let call = |params| unsafe { EVP_KDF_derive(context, place, *bytes, params) };
+                let call = |params| unsafe { ffi::EVP_KDF_derive(context, place, *bytes, params) };
                 i64::from(with(set, call))
             }
             Step::Duplicate => {
                 // SAFETY: a context.
-                let copy = unsafe { EVP_KDF_CTX_dup(context) };
+                let copy = unsafe { ffi::EVP_KDF_CTX_dup(context) };
                 if !copy.is_null() {
                     // SAFETY: a context that is not used any more.
-                    unsafe { EVP_KDF_CTX_free(context) };
+                    unsafe { ffi::EVP_KDF_CTX_free(context) };
                     context = copy;
                 }
                 1
             }
             Step::Reset => {
                 // SAFETY: a context.
-                unsafe { EVP_KDF_CTX_reset(context) };
+                unsafe { ffi::EVP_KDF_CTX_reset(context) };
                 1
             }
             // SAFETY: a context.
-            Step::Size => unsafe { EVP_KDF_CTX_get_kdf_size(context) as i64 },
+            Step::Size => unsafe { ffi::EVP_KDF_CTX_get_kdf_size(context) as i64 },
         };
         let reason = ErrorStack::get().errors().last().map(|error| error.reason_code());
         said.push((answer, output, reason));
     }
     // SAFETY: a context that is not used any more.
-    unsafe { EVP_KDF_CTX_free(context) };
+    unsafe { ffi::EVP_KDF_CTX_free(context) };
     said
 }
 
-fn with<R>(set: &[Set<'_>], call: impl FnOnce(*const Param) -> R) -> R {
+fn with<R>(set: &[Set<'_>], call: impl FnOnce(*const OsslParam) -> R) -> R {
     let mut numbers: Vec<c_int> = set
         .iter()
         .map(|set| match set {
@@ -130,7 +98,7 @@ fn with<R>(set: &[Set<'_>], call: impl FnOnce(*const Param) -> R) -> R {
             _ => 0,
         })
         .collect();
-    let mut params: Vec<Param> = set
+    let mut params: Vec<OsslParam> = set
         .iter()
         .zip(&mut numbers)
         .map(|(set, number)| {
@@ -141,16 +109,10 @@ fn with<R>(set: &[Set<'_>], call: impl FnOnce(*const Param) -> R) -> R {
                 }
                 Set::Octets(key, bytes) => (key, 5, bytes.as_ptr().cast_mut().cast(), bytes.len()),
             };
-            Param { key: key.as_ptr(), data_type, data, data_size, return_size: usize::MAX }
+            OsslParam::new(key, data_type, data, data_size)
         })
         .collect();
-    params.push(Param {
-        key: ptr::null(),
-        data_type: 0,
-        data: ptr::null_mut(),
-        data_size: 0,
-        return_size: 0,
-    });
+    params.push(OsslParam::END);
     call(params.as_ptr())
 }
 

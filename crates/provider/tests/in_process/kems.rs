@@ -12,16 +12,15 @@ use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::mlkem::{DecapsulateJob, MlKem, ParameterSet, Workspace};
 use widelane_host::counters::KindCounts;
 use widelane_ossl_sys::core::OsslParam;
+use widelane_testkit::hex;
 use widelane_testkit::rooms::{policy_here, policy_here_up_to};
 
+use crate::common::ffi;
 use crate::common::process::{in_child, prefer, setting};
 use crate::common::server::Server;
 use crate::common::{Place, debian_13, done};
 use crate::kem::{KNOWN, octets};
-use crate::pkey::{
-    Context, EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_pairwise_check, EVP_PKEY_public_check,
-    EVP_PKEY_set1_encoded_public_key, Key,
-};
+use crate::pkey::{Context, Key};
 
 const OURS: &CStr = c"?provider=widelane";
 
@@ -153,11 +152,11 @@ fn keys_are_copied_and_compared() {
     for known in KNOWN {
         let (key, other) = (Key::of_group(known.name, true), Key::of_group(known.name, true));
         // SAFETY: the key lives.
-        let copy = Key(unsafe { EVP_PKEY_dup(key.0) });
+        let copy = Key(unsafe { ffi::EVP_PKEY_dup(key.0) });
         let public = Key::from(known.name, &[(c"pub", &key.public())]).unwrap();
         for (second, same) in [(&copy, 1), (&public, 1), (&other, 0)] {
             // SAFETY: both live.
-            assert_eq!(unsafe { EVP_PKEY_eq(key.0, second.0) }, same);
+            assert_eq!(unsafe { ffi::EVP_PKEY_eq(key.0, second.0) }, same);
         }
         let [ciphertext, secret] = public.encapsulate().unwrap();
         assert_eq!(copy.decapsulate(&ciphertext).unwrap(), secret);
@@ -166,7 +165,8 @@ fn keys_are_copied_and_compared() {
         // A key that is one stays what it is.
         let share = other.public();
         // SAFETY: pointer and length belong to the vector.
-        let set = unsafe { EVP_PKEY_set1_encoded_public_key(key.0, share.as_ptr(), share.len()) };
+        let set =
+            unsafe { ffi::EVP_PKEY_set1_encoded_public_key(key.0, share.as_ptr(), share.len()) };
         assert!(set <= 0);
         drop(ErrorStack::get());
     }
@@ -275,10 +275,10 @@ fn keys_are_checked() {
         for (key, [has_public, has_private]) in has {
             let context = Context::of(key);
             // SAFETY: the context lives.
-            let pair = unsafe { EVP_PKEY_pairwise_check(context.0) };
+            let pair = unsafe { ffi::EVP_PKEY_pairwise_check(context.0) };
             assert_eq!(pair == 1, is_hybrid || has_private, "{:?}", known.name);
             // SAFETY: as above.
-            let half = unsafe { EVP_PKEY_public_check(context.0) };
+            let half = unsafe { ffi::EVP_PKEY_public_check(context.0) };
             assert_eq!(half == 1, is_hybrid || has_public, "{:?}", known.name);
         }
         drop(ErrorStack::get());
@@ -318,7 +318,7 @@ fn a_given_message_makes_one_secret_whoever_makes_it() {
 fn is_right(name: &CStr, kind: &str, fields: &[&str]) -> bool {
     match (kind, fields) {
         ("generate", [seed, public, private]) => {
-            let seed = from_hex(seed);
+            let seed = hex::decode(seed);
             let key = Key::from_seed(name, &seed).expect("a key");
             assert_eq!(key.octets(c"seed"), seed);
             let both = Key::from(name, &[(c"seed", &seed), (c"priv", &key.octets(c"priv"))]);
@@ -326,33 +326,28 @@ fn is_right(name: &CStr, kind: &str, fields: &[&str]) -> bool {
             digest(&key.public()) == *public && digest(&key.octets(c"priv")) == *private
         }
         ("encapsulate", [key, message, ciphertext, secret]) => {
-            let key = Key::from(name, &[(c"pub", &from_hex(key))]).expect("a key");
-            let message = from_hex(message);
+            let key = Key::from(name, &[(c"pub", &hex::decode(key))]).expect("a key");
+            let message = hex::decode(message);
             let from = [octets(c"ikme", &message), OsslParam::END];
             let made = key.encapsulate_from(&from).expect("a secret");
-            digest(&made[0]) == *ciphertext && made[1] == from_hex(secret)
+            digest(&made[0]) == *ciphertext && made[1] == hex::decode(secret)
         }
         ("decapsulate", [key, ciphertext, secret]) => {
-            let key = Key::from(name, &[(c"priv", &from_hex(key))]).expect("a key");
-            key.decapsulate(&from_hex(ciphertext)).expect("a secret") == from_hex(secret)
+            let key = Key::from(name, &[(c"priv", &hex::decode(key))]).expect("a key");
+            key.decapsulate(&hex::decode(ciphertext)).expect("a secret") == hex::decode(secret)
         }
         ("check-encapsulation", [key, passed]) => {
-            Key::from(name, &[(c"pub", &from_hex(key))]).is_ok() == (*passed == "true")
+            Key::from(name, &[(c"pub", &hex::decode(key))]).is_ok() == (*passed == "true")
         }
         ("check-decapsulation", [key, passed]) => {
-            Key::from(name, &[(c"priv", &from_hex(key))]).is_ok() == (*passed == "true")
+            Key::from(name, &[(c"priv", &hex::decode(key))]).is_ok() == (*passed == "true")
         }
         _ => panic!("no kind of test {kind}"),
     }
 }
 
 fn digest(bytes: &[u8]) -> String {
-    openssl::sha::sha256(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(digits: &str) -> Vec<u8> {
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
+    hex::encode(&openssl::sha::sha256(bytes))
 }
 
 #[test]

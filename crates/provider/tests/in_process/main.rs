@@ -15,3 +15,5 @@ mod kems;
 mod messages;
 #[path = "../pkey/mod.rs"]
 mod pkey;
+
+use common::ffi;

@@ -1,7 +1,7 @@
 //! Ed25519 by the calls that OpenSSL has since 3.4, for whole messages and for digests.
 #![allow(unsafe_code, reason = "looks functions of libcrypto up, and calls them")]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute_copy;
 use std::ptr;
 
@@ -13,43 +13,15 @@ use widelane_host::counters::Counts;
 use widelane_ossl_sys::core::{OsslParam, PARAM_UTF8_STRING};
 use widelane_testkit::rooms::has_lanes;
 
+use crate::common::ffi;
 use crate::common::process::{grown, prefer, setting};
 
 type Begin = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void) -> c_int;
 type Sign = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, *const u8, usize) -> c_int;
 type Verify = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
 
-unsafe extern "C" {
-    fn EVP_PKEY_CTX_new_from_pkey(
-        context: *mut c_void,
-        key: *mut c_void,
-        query: *const c_char,
-    ) -> *mut c_void;
-    fn EVP_PKEY_CTX_free(context: *mut c_void);
-    fn EVP_PKEY_sign(
-        context: *mut c_void,
-        signature: *mut u8,
-        length: *mut usize,
-        message: *const u8,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_PKEY_verify(
-        context: *mut c_void,
-        signature: *const u8,
-        length: usize,
-        message: *const u8,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_SIGNATURE_fetch(
-        context: *mut c_void,
-        name: *const c_char,
-        query: *const c_char,
-    ) -> *mut c_void;
-    fn EVP_SIGNATURE_free(signature: *mut c_void);
-}
-
-const SIGN: Sign = EVP_PKEY_sign;
-const VERIFY: Verify = EVP_PKEY_verify;
+const SIGN: Sign = ffi::EVP_PKEY_sign;
+const VERIFY: Verify = ffi::EVP_PKEY_verify;
 
 /// A function that not every libcrypto has.
 fn find(name: &CStr) -> Option<Begin> {
@@ -69,10 +41,10 @@ impl Context {
     fn begun(key: &PKey<Private>, begin: Begin, params: Option<&[OsslParam]>) -> Self {
         // SAFETY: the default library context, and a C string.
         let algorithm =
-            unsafe { EVP_SIGNATURE_fetch(ptr::null_mut(), c"ED25519".as_ptr(), ptr::null()) };
+            unsafe { ffi::EVP_SIGNATURE_fetch(ptr::null_mut(), c"ED25519".as_ptr(), ptr::null()) };
         let key = key.as_ptr().cast();
         // SAFETY: the default library context, and a key that lives.
-        let context = unsafe { EVP_PKEY_CTX_new_from_pkey(ptr::null_mut(), key, ptr::null()) };
+        let context = unsafe { ffi::EVP_PKEY_CTX_new_from_pkey(ptr::null_mut(), key, ptr::null()) };
         let begun = Context { context, algorithm };
         let params = params.map_or(ptr::null(), |params| params.as_ptr().cast());
         // SAFETY: both were made above, and parameters have an end.
@@ -105,9 +77,9 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: owned, freed once.
-        unsafe { EVP_PKEY_CTX_free(self.context) };
+        unsafe { ffi::EVP_PKEY_CTX_free(self.context) };
         // SAFETY: as above.
-        unsafe { EVP_SIGNATURE_free(self.algorithm) };
+        unsafe { ffi::EVP_SIGNATURE_free(self.algorithm) };
     }
 }
 

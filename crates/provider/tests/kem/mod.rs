@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls libcrypto as libssl and programs do")]
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::ops::Range;
 use std::ptr;
 
@@ -11,36 +11,8 @@ use widelane_bridge::counters::OperationKind;
 use widelane_crypto::mlkem::ParameterSet;
 use widelane_ossl_sys::core::{OsslParam, PARAM_OCTET_STRING};
 
-use crate::pkey::{
-    Context, EVP_PKEY_fromdata_init, EVP_PKEY_generate, EVP_PKEY_get_octet_string_param,
-    EVP_PKEY_keygen_init, Key, good,
-};
-
-unsafe extern "C" {
-    fn EVP_PKEY_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_fromdata(
-        context: *mut c_void,
-        key: *mut *mut c_void,
-        selection: c_int,
-        params: *mut OsslParam,
-    ) -> c_int;
-    fn EVP_PKEY_encapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_encapsulate(
-        context: *mut c_void,
-        ciphertext: *mut u8,
-        length: *mut usize,
-        secret: *mut u8,
-        secret_length: *mut usize,
-    ) -> c_int;
-    fn EVP_PKEY_decapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_decapsulate(
-        context: *mut c_void,
-        secret: *mut u8,
-        length: *mut usize,
-        ciphertext: *const u8,
-        bytes: usize,
-    ) -> c_int;
-}
+use crate::ffi;
+use crate::pkey::{Context, Key, good};
 
 /// A parameter of bytes.
 pub fn octets(key: &'static CStr, bytes: &[u8]) -> OsslParam {
@@ -159,13 +131,13 @@ impl Key {
     pub fn from_seed(name: &CStr, seed: &[u8]) -> Result<Self, ErrorStack> {
         let context = Context::named(name);
         // SAFETY: the context lives.
-        good(unsafe { EVP_PKEY_keygen_init(context.0) })?;
+        good(unsafe { ffi::EVP_PKEY_keygen_init(context.0) })?;
         let params = [octets(c"seed", seed), OsslParam::END];
         // SAFETY: as above; the array has an end.
-        good(unsafe { EVP_PKEY_CTX_set_params(context.0, params.as_ptr()) })?;
+        good(unsafe { ffi::EVP_PKEY_CTX_set_params(context.0, params.as_ptr()) })?;
         let mut key = ptr::null_mut();
         // SAFETY: as above.
-        good(unsafe { EVP_PKEY_generate(context.0, &mut key) })?;
+        good(unsafe { ffi::EVP_PKEY_generate(context.0, &mut key) })?;
         Ok(Key(key))
     }
 
@@ -177,12 +149,12 @@ impl Key {
     pub fn from(name: &CStr, parts: &[(&'static CStr, &[u8])]) -> Result<Self, ErrorStack> {
         let context = Context::named(name);
         // SAFETY: the context lives.
-        good(unsafe { EVP_PKEY_fromdata_init(context.0) })?;
+        good(unsafe { ffi::EVP_PKEY_fromdata_init(context.0) })?;
         let mut params: Vec<_> = parts.iter().map(|(name, bytes)| octets(name, bytes)).collect();
         params.push(OsslParam::END);
         let mut key = ptr::null_mut();
         // SAFETY: as above; the array has an end.
-        good(unsafe { EVP_PKEY_fromdata(context.0, &mut key, 0x87, params.as_mut_ptr()) })?;
+        good(unsafe { ffi::EVP_PKEY_fromdata(context.0, &mut key, 0x87, params.as_mut_ptr()) })?;
         Ok(Key(key))
     }
 
@@ -196,7 +168,7 @@ impl Key {
         let (place, size) = (bytes.as_mut_ptr(), bytes.len());
         // SAFETY: the key lives; pointer and length belong to the vector.
         let told = unsafe {
-            EVP_PKEY_get_octet_string_param(self.0, name.as_ptr(), place, size, &mut length)
+            ffi::EVP_PKEY_get_octet_string_param(self.0, name.as_ptr(), place, size, &mut length)
         };
         assert_eq!(told, 1, "{name:?}");
         bytes.truncate(length);
@@ -215,17 +187,17 @@ impl Key {
     pub fn encapsulate_from(&self, params: &[OsslParam]) -> Result<[Vec<u8>; 2], ErrorStack> {
         let context = Context::of(self);
         // SAFETY: the context lives; the array has an end.
-        good(unsafe { EVP_PKEY_encapsulate_init(context.0, params.as_ptr()) })?;
+        good(unsafe { ffi::EVP_PKEY_encapsulate_init(context.0, params.as_ptr()) })?;
         let (mut length, mut secret_length) = (0, 0);
         let (nowhere, place) = (ptr::null_mut(), &mut length);
         // SAFETY: only the lengths are asked for.
         good(unsafe {
-            EVP_PKEY_encapsulate(context.0, nowhere, place, nowhere, &mut secret_length)
+            ffi::EVP_PKEY_encapsulate(context.0, nowhere, place, nowhere, &mut secret_length)
         })?;
         let (mut ciphertext, mut secret) = (vec![0; length], vec![0; secret_length]);
         // SAFETY: pointers and lengths belong to the vectors.
         good(unsafe {
-            EVP_PKEY_encapsulate(
+            ffi::EVP_PKEY_encapsulate(
                 context.0,
                 ciphertext.as_mut_ptr(),
                 &mut length,
@@ -241,16 +213,22 @@ impl Key {
     pub fn decapsulate(&self, ciphertext: &[u8]) -> Result<Vec<u8>, ErrorStack> {
         let context = Context::of(self);
         // SAFETY: the context lives.
-        good(unsafe { EVP_PKEY_decapsulate_init(context.0, ptr::null()) })?;
+        good(unsafe { ffi::EVP_PKEY_decapsulate_init(context.0, ptr::null()) })?;
         let (mut length, bytes) = (0, ciphertext.as_ptr());
         // SAFETY: only the length is asked for.
         good(unsafe {
-            EVP_PKEY_decapsulate(context.0, ptr::null_mut(), &mut length, bytes, ciphertext.len())
+            ffi::EVP_PKEY_decapsulate(
+                context.0,
+                ptr::null_mut(),
+                &mut length,
+                bytes,
+                ciphertext.len(),
+            )
         })?;
         let mut secret = vec![0; length];
         // SAFETY: pointers and lengths belong to the slices.
         good(unsafe {
-            EVP_PKEY_decapsulate(
+            ffi::EVP_PKEY_decapsulate(
                 context.0,
                 secret.as_mut_ptr(),
                 &mut length,

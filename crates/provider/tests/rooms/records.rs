@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "calls libssl, and sets the environment of a forked child")]
 
 use std::env;
-use std::ffi::{CStr, c_int, c_long, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::ptr;
@@ -18,14 +18,9 @@ use widelane_bridge::counters::CipherKind;
 use widelane_cpu::{Room, Width};
 use widelane_testkit::rooms::policy_here_up_to;
 
+use crate::common::ffi;
 use crate::common::process::{Child, in_child, prefer, setting};
 use crate::common::{Place, ciphers_offered, done};
-
-unsafe extern "C" {
-    fn SSL_key_update(ssl: *mut c_void, kind: c_int) -> c_int;
-    fn SSL_renegotiate(ssl: *mut c_void) -> c_int;
-    fn SSL_ctrl(ssl: *mut c_void, command: c_int, number: c_long, pointer: *mut c_void) -> c_long;
-}
 
 const KEY_UPDATE_REQUESTED: c_int = 1;
 const CTRL_TOTAL_RENEGOTIATIONS: c_int = 12;
@@ -237,16 +232,16 @@ fn change_keys(stream: &mut SslStream<UnixStream>, suite: &Suite) {
     let ssl = pointer(stream.ssl());
     if suite.0 == SslVersion::TLS1_3 {
         // SAFETY: a connection.
-        assert_eq!(unsafe { SSL_key_update(ssl, KEY_UPDATE_REQUESTED) }, 1);
+        assert_eq!(unsafe { ffi::SSL_key_update(ssl, KEY_UPDATE_REQUESTED) }, 1);
         return;
     }
     let total = || {
         // SAFETY: a connection; the answer is a number.
-        unsafe { SSL_ctrl(ssl, CTRL_TOTAL_RENEGOTIATIONS, 0, ptr::null_mut()) }
+        unsafe { ffi::SSL_ctrl(ssl, CTRL_TOTAL_RENEGOTIATIONS, 0, ptr::null_mut()) }
     };
     let before = total();
     // SAFETY: a connection.
-    assert_eq!(unsafe { SSL_renegotiate(ssl) }, 1);
+    assert_eq!(unsafe { ffi::SSL_renegotiate(ssl) }, 1);
     stream.do_handshake().unwrap();
     assert_eq!(total(), before + 1);
 }

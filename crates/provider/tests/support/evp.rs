@@ -1,170 +1,16 @@
 //! EVP's calls that take parameters, each for whichever provider a query names.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr;
 
 use widelane_ossl_sys::core::OsslParam;
 
+use super::ffi;
 use super::params::Params;
 
 type Begin = unsafe extern "C" fn(*mut c_void, *const OsslParam) -> c_int;
 type Transform = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, *const u8, usize) -> c_int;
-
-unsafe extern "C" {
-    pub fn ERR_clear_error();
-    fn EVP_PKEY_free(key: *mut c_void);
-    fn EVP_PKEY_dup(key: *mut c_void) -> *mut c_void;
-    fn EVP_PKEY_eq(first: *const c_void, second: *const c_void) -> c_int;
-    fn EVP_PKEY_get_bits(key: *const c_void) -> c_int;
-    fn EVP_PKEY_get0_provider(key: *const c_void) -> *const c_void;
-    fn OSSL_PROVIDER_get0_name(provider: *const c_void) -> *const c_char;
-    fn EVP_PKEY_get_params(key: *const c_void, params: *mut OsslParam) -> c_int;
-    fn EVP_PKEY_set_params(key: *mut c_void, params: *mut OsslParam) -> c_int;
-    fn EVP_PKEY_CTX_new_from_name(
-        context: *mut c_void,
-        name: *const c_char,
-        query: *const c_char,
-    ) -> *mut c_void;
-    fn EVP_PKEY_CTX_new_from_pkey(
-        context: *mut c_void,
-        key: *mut c_void,
-        query: *const c_char,
-    ) -> *mut c_void;
-    fn EVP_PKEY_CTX_free(context: *mut c_void);
-    fn EVP_PKEY_CTX_get_params(context: *mut c_void, params: *mut OsslParam) -> c_int;
-    fn EVP_PKEY_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_fromdata_init(context: *mut c_void) -> c_int;
-    fn EVP_PKEY_fromdata(
-        context: *mut c_void,
-        key: *mut *mut c_void,
-        selection: c_int,
-        params: *mut OsslParam,
-    ) -> c_int;
-    fn EVP_PKEY_keygen_init(context: *mut c_void) -> c_int;
-    fn EVP_PKEY_generate(context: *mut c_void, key: *mut *mut c_void) -> c_int;
-    fn EVP_PKEY_public_check(context: *mut c_void) -> c_int;
-    fn EVP_PKEY_pairwise_check(context: *mut c_void) -> c_int;
-    fn EVP_PKEY_derive_init_ex(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_derive_set_peer(context: *mut c_void, peer: *mut c_void) -> c_int;
-    fn EVP_PKEY_derive(context: *mut c_void, secret: *mut u8, length: *mut usize) -> c_int;
-    fn EVP_PKEY_sign_init_ex(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_sign(
-        context: *mut c_void,
-        signature: *mut u8,
-        length: *mut usize,
-        digest: *const u8,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_PKEY_verify_init_ex(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_verify(
-        context: *mut c_void,
-        signature: *const u8,
-        length: usize,
-        digest: *const u8,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_PKEY_decrypt_init_ex(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_decrypt(
-        context: *mut c_void,
-        output: *mut u8,
-        length: *mut usize,
-        input: *const u8,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_PKEY_encapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_encapsulate(
-        context: *mut c_void,
-        ciphertext: *mut u8,
-        length: *mut usize,
-        secret: *mut u8,
-        secret_length: *mut usize,
-    ) -> c_int;
-    fn EVP_PKEY_decapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_decapsulate(
-        context: *mut c_void,
-        secret: *mut u8,
-        length: *mut usize,
-        ciphertext: *const u8,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_MD_CTX_new() -> *mut c_void;
-    fn EVP_MD_CTX_free(context: *mut c_void);
-    fn EVP_DigestSignInit_ex(
-        context: *mut c_void,
-        key_context: *mut *mut c_void,
-        digest: *const c_char,
-        library: *mut c_void,
-        query: *const c_char,
-        key: *mut c_void,
-        params: *const OsslParam,
-    ) -> c_int;
-    fn EVP_DigestSign(
-        context: *mut c_void,
-        signature: *mut u8,
-        length: *mut usize,
-        message: *const u8,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_DigestVerifyInit_ex(
-        context: *mut c_void,
-        key_context: *mut *mut c_void,
-        digest: *const c_char,
-        library: *mut c_void,
-        query: *const c_char,
-        key: *mut c_void,
-        params: *const OsslParam,
-    ) -> c_int;
-    fn EVP_DigestVerify(
-        context: *mut c_void,
-        signature: *const u8,
-        length: usize,
-        message: *const u8,
-        bytes: usize,
-    ) -> c_int;
-    fn EVP_CIPHER_fetch(
-        context: *mut c_void,
-        name: *const c_char,
-        query: *const c_char,
-    ) -> *mut c_void;
-    fn EVP_CIPHER_free(cipher: *mut c_void);
-    fn EVP_CIPHER_CTX_new() -> *mut c_void;
-    fn EVP_CIPHER_CTX_free(context: *mut c_void);
-    fn EVP_CIPHER_CTX_get_params(context: *mut c_void, params: *mut OsslParam) -> c_int;
-    fn EVP_CIPHER_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_CipherInit_ex2(
-        context: *mut c_void,
-        cipher: *const c_void,
-        key: *const u8,
-        iv: *const u8,
-        encrypt: c_int,
-        params: *const OsslParam,
-    ) -> c_int;
-    fn EVP_CipherUpdate(
-        context: *mut c_void,
-        output: *mut u8,
-        length: *mut c_int,
-        input: *const u8,
-        bytes: c_int,
-    ) -> c_int;
-    fn EVP_CipherFinal_ex(context: *mut c_void, output: *mut u8, length: *mut c_int) -> c_int;
-    fn EVP_KDF_fetch(
-        context: *mut c_void,
-        name: *const c_char,
-        query: *const c_char,
-    ) -> *mut c_void;
-    fn EVP_KDF_free(kdf: *mut c_void);
-    fn EVP_KDF_CTX_new(kdf: *mut c_void) -> *mut c_void;
-    fn EVP_KDF_CTX_free(context: *mut c_void);
-    fn EVP_KDF_CTX_get_params(context: *mut c_void, params: *mut OsslParam) -> c_int;
-    fn EVP_KDF_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_KDF_derive(
-        context: *mut c_void,
-        key: *mut u8,
-        length: usize,
-        params: *const OsslParam,
-    ) -> c_int;
-}
 
 /// A call's status, and the bytes that came out where it succeeded.
 pub type Answer = (c_int, Vec<u8>);
@@ -187,7 +33,7 @@ macro_rules! owned {
         impl Drop for $name {
             fn drop(&mut self) {
                 // SAFETY: owned, freed once.
-                unsafe { $free(self.0) };
+                unsafe { ffi::$free(self.0) };
             }
         }
     )*};
@@ -220,10 +66,11 @@ impl Key {
     ) -> Option<Self> {
         let context = KeyContext::named(algorithm, query);
         // SAFETY: a new context.
-        assert_eq!(unsafe { EVP_PKEY_fromdata_init(context.0) }, 1);
+        assert_eq!(unsafe { ffi::EVP_PKEY_fromdata_init(context.0) }, 1);
         let mut key = ptr::null_mut();
         // SAFETY: the parameters have an end.
-        let take = |params| unsafe { EVP_PKEY_fromdata(context.0, &mut key, selection, params) };
+        let take =
+            |params| unsafe { ffi::EVP_PKEY_fromdata(context.0, &mut key, selection, params) };
         let status = params.give(take);
         Self::new(key).filter(|_| status > 0)
     }
@@ -232,47 +79,47 @@ impl Key {
     pub fn generate(algorithm: &CStr, query: &CStr, params: &Params) -> (c_int, Option<Self>) {
         let context = KeyContext::named(algorithm, query);
         // SAFETY: a new context.
-        assert_eq!(unsafe { EVP_PKEY_keygen_init(context.0) }, 1);
+        assert_eq!(unsafe { ffi::EVP_PKEY_keygen_init(context.0) }, 1);
         let set = context.set(params);
         let mut key = ptr::null_mut();
         // SAFETY: the context was begun.
-        let status = unsafe { EVP_PKEY_generate(context.0, &mut key) };
+        let status = unsafe { ffi::EVP_PKEY_generate(context.0, &mut key) };
         (set, Self::new(key).filter(|_| status > 0))
     }
 
     pub fn duplicate(&self) -> Option<Self> {
         // SAFETY: a key.
-        Self::new(unsafe { EVP_PKEY_dup(self.0) })
+        Self::new(unsafe { ffi::EVP_PKEY_dup(self.0) })
     }
 
     pub fn equals(&self, other: &Key) -> c_int {
         // SAFETY: both are keys.
-        unsafe { EVP_PKEY_eq(self.0, other.0) }
+        unsafe { ffi::EVP_PKEY_eq(self.0, other.0) }
     }
 
     /// The name of its provider.
     pub fn provider(&self) -> &CStr {
         // SAFETY: a key of a provider.
-        let provider = unsafe { EVP_PKEY_get0_provider(self.0) };
+        let provider = unsafe { ffi::EVP_PKEY_get0_provider(self.0) };
         // SAFETY: that provider.
-        let name = unsafe { OSSL_PROVIDER_get0_name(provider) };
+        let name = unsafe { ffi::OSSL_PROVIDER_get0_name(provider) };
         // SAFETY: a C string that stays with the provider.
         unsafe { CStr::from_ptr(name) }
     }
 
     pub fn bits(&self) -> c_int {
         // SAFETY: a key.
-        unsafe { EVP_PKEY_get_bits(self.0) }
+        unsafe { ffi::EVP_PKEY_get_bits(self.0) }
     }
 
     pub fn get(&self, params: &Params) -> Answer {
         // SAFETY: the parameters have an end, and room.
-        params.ask(|params| unsafe { EVP_PKEY_get_params(self.0, params) })
+        params.ask(|params| unsafe { ffi::EVP_PKEY_get_params(self.0, params) })
     }
 
     pub fn set(&self, params: &Params) -> c_int {
         // SAFETY: the parameters have an end.
-        params.give(|params| unsafe { EVP_PKEY_set_params(self.0, params) })
+        params.give(|params| unsafe { ffi::EVP_PKEY_set_params(self.0, params) })
     }
 }
 
@@ -291,24 +138,25 @@ impl KeyContext {
     fn named(algorithm: &CStr, query: &CStr) -> Self {
         let (name, query) = (algorithm.as_ptr(), query.as_ptr());
         // SAFETY: the default library context, and C strings.
-        let context = unsafe { EVP_PKEY_CTX_new_from_name(ptr::null_mut(), name, query) };
+        let context = unsafe { ffi::EVP_PKEY_CTX_new_from_name(ptr::null_mut(), name, query) };
         Self::new(context).expect("an algorithm of both providers")
     }
 
     pub fn of(key: &Key, query: &CStr) -> Self {
         // SAFETY: the default library context, a key and a C string.
-        let context = unsafe { EVP_PKEY_CTX_new_from_pkey(ptr::null_mut(), key.0, query.as_ptr()) };
+        let context =
+            unsafe { ffi::EVP_PKEY_CTX_new_from_pkey(ptr::null_mut(), key.0, query.as_ptr()) };
         Self::new(context).expect("a key has an algorithm")
     }
 
     pub fn begin(&self, what: Use, params: &Params) -> c_int {
         let begin: Begin = match what {
-            Use::Sign => EVP_PKEY_sign_init_ex,
-            Use::Verify => EVP_PKEY_verify_init_ex,
-            Use::Decrypt => EVP_PKEY_decrypt_init_ex,
-            Use::Derive => EVP_PKEY_derive_init_ex,
-            Use::Encapsulate => EVP_PKEY_encapsulate_init,
-            Use::Decapsulate => EVP_PKEY_decapsulate_init,
+            Use::Sign => ffi::EVP_PKEY_sign_init_ex,
+            Use::Verify => ffi::EVP_PKEY_verify_init_ex,
+            Use::Decrypt => ffi::EVP_PKEY_decrypt_init_ex,
+            Use::Derive => ffi::EVP_PKEY_derive_init_ex,
+            Use::Encapsulate => ffi::EVP_PKEY_encapsulate_init,
+            Use::Decapsulate => ffi::EVP_PKEY_decapsulate_init,
         };
         // SAFETY: the parameters have an end.
         params.give(|params| unsafe { begin(self.0, params) })
@@ -316,19 +164,19 @@ impl KeyContext {
 
     pub fn get(&self, params: &Params) -> Answer {
         // SAFETY: the parameters have an end, and room.
-        params.ask(|params| unsafe { EVP_PKEY_CTX_get_params(self.0, params) })
+        params.ask(|params| unsafe { ffi::EVP_PKEY_CTX_get_params(self.0, params) })
     }
 
     pub fn set(&self, params: &Params) -> c_int {
         // SAFETY: the parameters have an end.
-        params.give(|params| unsafe { EVP_PKEY_CTX_set_params(self.0, params) })
+        params.give(|params| unsafe { ffi::EVP_PKEY_CTX_set_params(self.0, params) })
     }
 
     /// Signs a digest, or decrypts.
     pub fn transform(&self, what: Use, input: &[u8]) -> Answer {
         let transform: Transform = match what {
-            Use::Sign => EVP_PKEY_sign,
-            _ => EVP_PKEY_decrypt,
+            Use::Sign => ffi::EVP_PKEY_sign,
+            _ => ffi::EVP_PKEY_decrypt,
         };
         // SAFETY: the lengths are those of the buffers.
         answer(|output, length| unsafe {
@@ -339,14 +187,14 @@ impl KeyContext {
     pub fn verify(&self, digest: &[u8], signature: &[u8]) -> c_int {
         let (from, bytes) = (signature.as_ptr(), signature.len());
         // SAFETY: the lengths are those of the slices.
-        unsafe { EVP_PKEY_verify(self.0, from, bytes, digest.as_ptr(), digest.len()) }
+        unsafe { ffi::EVP_PKEY_verify(self.0, from, bytes, digest.as_ptr(), digest.len()) }
     }
 
     pub fn derive(&self, peer: &Key) -> (c_int, Answer) {
         // SAFETY: a key.
-        let set = unsafe { EVP_PKEY_derive_set_peer(self.0, peer.0) };
+        let set = unsafe { ffi::EVP_PKEY_derive_set_peer(self.0, peer.0) };
         // SAFETY: the length is that of the buffer.
-        let derive = |output, length| unsafe { EVP_PKEY_derive(self.0, output, length) };
+        let derive = |output, length| unsafe { ffi::EVP_PKEY_derive(self.0, output, length) };
         (set, answer(derive))
     }
 
@@ -356,8 +204,9 @@ impl KeyContext {
         let [mut length, mut secret_length] = room;
         let (to, secret_to) = (ciphertext.as_mut_ptr(), secret.as_mut_ptr());
         // SAFETY: the lengths are those of the vectors.
-        let done =
-            unsafe { EVP_PKEY_encapsulate(self.0, to, &mut length, secret_to, &mut secret_length) };
+        let done = unsafe {
+            ffi::EVP_PKEY_encapsulate(self.0, to, &mut length, secret_to, &mut secret_length)
+        };
         ciphertext.truncate(if done > 0 { length } else { 0 });
         secret.truncate(if done > 0 { secret_length } else { 0 });
         (done, [ciphertext, secret])
@@ -368,7 +217,7 @@ impl KeyContext {
         let (mut secret, mut length) = (vec![0; room], room);
         let (to, from, bytes) = (secret.as_mut_ptr(), ciphertext.as_ptr(), ciphertext.len());
         // SAFETY: the lengths are those of the vector and the slice.
-        let done = unsafe { EVP_PKEY_decapsulate(self.0, to, &mut length, from, bytes) };
+        let done = unsafe { ffi::EVP_PKEY_decapsulate(self.0, to, &mut length, from, bytes) };
         secret.truncate(if done > 0 { length } else { 0 });
         (done, secret)
     }
@@ -376,13 +225,13 @@ impl KeyContext {
     /// Whether the public half is one.
     pub fn check_public(&self) -> c_int {
         // SAFETY: a context with a key.
-        unsafe { EVP_PKEY_public_check(self.0) }
+        unsafe { ffi::EVP_PKEY_public_check(self.0) }
     }
 
     /// Whether both halves belong together.
     pub fn check_pairwise(&self) -> c_int {
         // SAFETY: a context with a key.
-        unsafe { EVP_PKEY_pairwise_check(self.0) }
+        unsafe { ffi::EVP_PKEY_pairwise_check(self.0) }
     }
 }
 
@@ -396,8 +245,12 @@ impl MessageContext {
         params: &Params,
     ) -> Result<(Self, ManuallyDrop<KeyContext>), c_int> {
         // SAFETY: no arguments.
-        let context = Self::new(unsafe { EVP_MD_CTX_new() }).expect("memory");
-        let begin = if what == Use::Sign { EVP_DigestSignInit_ex } else { EVP_DigestVerifyInit_ex };
+        let context = Self::new(unsafe { ffi::EVP_MD_CTX_new() }).expect("memory");
+        let begin = if what == Use::Sign {
+            ffi::EVP_DigestSignInit_ex
+        } else {
+            ffi::EVP_DigestVerifyInit_ex
+        };
         let digest = digest.map_or(ptr::null(), CStr::as_ptr);
         let (mut inner, library, query) = (ptr::null_mut(), ptr::null_mut(), query.as_ptr());
         // SAFETY: a new context, a key, C strings, and parameters with an end.
@@ -412,14 +265,14 @@ impl MessageContext {
     pub fn sign(&self, message: &[u8]) -> Answer {
         // SAFETY: the lengths are those of the buffers.
         answer(|output, length| unsafe {
-            EVP_DigestSign(self.0, output, length, message.as_ptr(), message.len())
+            ffi::EVP_DigestSign(self.0, output, length, message.as_ptr(), message.len())
         })
     }
 
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> c_int {
         let (from, bytes) = (signature.as_ptr(), signature.len());
         // SAFETY: the lengths are those of the slices.
-        unsafe { EVP_DigestVerify(self.0, from, bytes, message.as_ptr(), message.len()) }
+        unsafe { ffi::EVP_DigestVerify(self.0, from, bytes, message.as_ptr(), message.len()) }
     }
 }
 
@@ -434,29 +287,31 @@ impl CipherContext {
         params: &Params,
     ) -> Option<(Self, c_int)> {
         // SAFETY: the default library context, and C strings.
-        let cipher = unsafe { EVP_CIPHER_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
+        let cipher =
+            unsafe { ffi::EVP_CIPHER_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
         if cipher.is_null() {
             return None;
         }
         // SAFETY: no arguments.
-        let context = Self::new(unsafe { EVP_CIPHER_CTX_new() })?;
+        let context = Self::new(unsafe { ffi::EVP_CIPHER_CTX_new() })?;
         let (key, iv, way) = (key.as_ptr(), iv.as_ptr(), c_int::from(seal));
         // SAFETY: no cipher of ours has a longer key, nor takes a longer IV.
-        let begun = params
-            .give(|params| unsafe { EVP_CipherInit_ex2(context.0, cipher, key, iv, way, params) });
+        let begun = params.give(|params| unsafe {
+            ffi::EVP_CipherInit_ex2(context.0, cipher, key, iv, way, params)
+        });
         // SAFETY: the context has its own reference.
-        unsafe { EVP_CIPHER_free(cipher) };
+        unsafe { ffi::EVP_CIPHER_free(cipher) };
         Some((context, begun))
     }
 
     pub fn get(&self, params: &Params) -> Answer {
         // SAFETY: the parameters have an end, and room.
-        params.ask(|params| unsafe { EVP_CIPHER_CTX_get_params(self.0, params) })
+        params.ask(|params| unsafe { ffi::EVP_CIPHER_CTX_get_params(self.0, params) })
     }
 
     pub fn set(&self, params: &Params) -> c_int {
         // SAFETY: the parameters have an end.
-        params.give(|params| unsafe { EVP_CIPHER_CTX_set_params(self.0, params) })
+        params.give(|params| unsafe { ffi::EVP_CIPHER_CTX_set_params(self.0, params) })
     }
 
     /// Seals or opens so many bytes where they are, or takes them as what is authenticated only.
@@ -466,43 +321,44 @@ impl CipherContext {
         let output = if aad { ptr::null_mut() } else { place };
         let (mut length, count) = (0, bytes as c_int);
         // SAFETY: the buffer has room for every length that tests use.
-        let done = unsafe { EVP_CipherUpdate(self.0, output, &mut length, place, count) };
+        let done = unsafe { ffi::EVP_CipherUpdate(self.0, output, &mut length, place, count) };
         (done, if done > 0 { [&buffer[..], &length.to_le_bytes()].concat() } else { Vec::new() })
     }
 
     pub fn finish(&self) -> c_int {
         let (mut length, mut output) = (0, [0; 64]);
         // SAFETY: there is more room than any cipher needs.
-        unsafe { EVP_CipherFinal_ex(self.0, output.as_mut_ptr(), &mut length) }
+        unsafe { ffi::EVP_CipherFinal_ex(self.0, output.as_mut_ptr(), &mut length) }
     }
 }
 
 impl KdfContext {
     pub fn new_of(name: &CStr, query: &CStr) -> Self {
         // SAFETY: the default library context, and C strings.
-        let kdf = unsafe { EVP_KDF_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
+        let kdf = unsafe { ffi::EVP_KDF_fetch(ptr::null_mut(), name.as_ptr(), query.as_ptr()) };
         // SAFETY: fetched above.
-        let context = Self::new(unsafe { EVP_KDF_CTX_new(kdf) });
+        let context = Self::new(unsafe { ffi::EVP_KDF_CTX_new(kdf) });
         // SAFETY: the context has its own reference.
-        unsafe { EVP_KDF_free(kdf) };
+        unsafe { ffi::EVP_KDF_free(kdf) };
         context.expect("a key derivation of both providers")
     }
 
     pub fn get(&self, params: &Params) -> Answer {
         // SAFETY: the parameters have an end, and room.
-        params.ask(|params| unsafe { EVP_KDF_CTX_get_params(self.0, params) })
+        params.ask(|params| unsafe { ffi::EVP_KDF_CTX_get_params(self.0, params) })
     }
 
     pub fn set(&self, params: &Params) -> c_int {
         // SAFETY: the parameters have an end.
-        params.give(|params| unsafe { EVP_KDF_CTX_set_params(self.0, params) })
+        params.give(|params| unsafe { ffi::EVP_KDF_CTX_set_params(self.0, params) })
     }
 
     pub fn derive(&self, bytes: usize, params: &Params) -> Answer {
         let mut made = vec![0; bytes];
         // SAFETY: the length is that of the buffer; the parameters have an end.
-        let done = params
-            .give(|params| unsafe { EVP_KDF_derive(self.0, made.as_mut_ptr(), bytes, params) });
+        let done = params.give(|params| unsafe {
+            ffi::EVP_KDF_derive(self.0, made.as_mut_ptr(), bytes, params)
+        });
         (done, if done > 0 { made } else { Vec::new() })
     }
 }

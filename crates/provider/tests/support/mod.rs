@@ -5,19 +5,21 @@
 #![allow(unsafe_code, reason = "calls libcrypto as programs do")]
 
 mod evp;
+#[path = "../ffi/mod.rs"]
+pub mod ffi;
 mod kems;
 mod keys;
 mod operations;
 mod params;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::fmt::Debug;
 use std::ptr;
 use std::sync::Once;
 
-// They are linked.
-use openssl_sys as _;
+// It is linked.
 use widelane as _;
+use widelane_ossl_sys::core::{OsslCoreHandle, OsslDispatch};
 
 use params::Source;
 
@@ -26,13 +28,12 @@ pub use keys::key_parameters;
 pub use operations::operation_parameters;
 
 unsafe extern "C" {
-    fn OSSL_provider_init();
-    fn OSSL_PROVIDER_add_builtin(
-        context: *mut c_void,
-        name: *const c_char,
-        init: unsafe extern "C" fn(),
+    fn OSSL_provider_init(
+        handle: *const OsslCoreHandle,
+        upcalls: *const OsslDispatch,
+        functions: *mut *const OsslDispatch,
+        context: *mut *mut c_void,
     ) -> c_int;
-    fn OSSL_PROVIDER_load(context: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
 /// Whose algorithms a call uses: digests are the default provider's anyhow.
@@ -69,7 +70,7 @@ fn compare_of(
         let (mut source, mut said) = (Source::new(bytes), Said::default());
         calls(&mut source, query, &mut said);
         // SAFETY: no arguments.
-        unsafe { evp::ERR_clear_error() };
+        unsafe { ffi::ERR_clear_error() };
         (said.0, source.made)
     });
     assert_eq!(ours, theirs, "{made:?}");
@@ -81,11 +82,11 @@ fn load() {
     LOADED.call_once(|| {
         let (name, init) = (c"widelane", OSSL_provider_init);
         // SAFETY: the default library context, a C string, and the function of a provider.
-        let added = unsafe { OSSL_PROVIDER_add_builtin(ptr::null_mut(), name.as_ptr(), init) };
+        let added = unsafe { ffi::OSSL_PROVIDER_add_builtin(ptr::null_mut(), name.as_ptr(), init) };
         assert_eq!(added, 1);
         for name in [c"default", name] {
             // SAFETY: the default library context, and a C string.
-            let provider = unsafe { OSSL_PROVIDER_load(ptr::null_mut(), name.as_ptr()) };
+            let provider = unsafe { ffi::OSSL_PROVIDER_load(ptr::null_mut(), name.as_ptr()) };
             assert!(!provider.is_null(), "{name:?} loads");
         }
     });

@@ -11,6 +11,7 @@ use std::os::fd::AsRawFd;
 use openssl::ssl::SslContext;
 use openssl_sys as sys;
 use widelane_testkit::fuzz::mutated;
+use widelane_testkit::hex;
 use widelane_testkit::random::Random;
 
 use crate::reads::Function;
@@ -124,7 +125,7 @@ fn masked(mut flight: &[u8]) -> String {
             22 => messages(body, &mut text),
             // What is encrypted is random throughout.
             23 => {}
-            _ => text.push_str(&hex(body)),
+            _ => text.push_str(&hex::encode(body)),
         }
         flight = &rest[body.len()..];
     }
@@ -139,8 +140,8 @@ fn messages(mut body: &[u8], text: &mut String) {
         let shown = match kind {
             2 => server_hello(message),
             // Its curve is what is not random.
-            12 => hex(&message[..4.min(message.len())]),
-            _ => hex(message),
+            12 => hex::encode(&message[..4.min(message.len())]),
+            _ => hex::encode(message),
         };
         let _ = write!(text, "[{kind}:{bytes}:{shown}]");
         body = &rest[message.len()..];
@@ -151,20 +152,19 @@ fn messages(mut body: &[u8], text: &mut String) {
 fn server_hello(message: &[u8]) -> String {
     let identifier = usize::from(message[34]);
     let behind = &message[35 + identifier..];
-    let mut text = format!("{} {identifier} {}", hex(&message[..2]), hex(&behind[..3]));
+    let mut text =
+        format!("{} {identifier} {}", hex::encode(&message[..2]), hex::encode(&behind[..3]));
     let mut extensions = behind.get(5..).unwrap_or_default();
     while let [a, b, high, low, rest @ ..] = extensions {
         let bytes = usize::from(u16::from_be_bytes([*high, *low]));
         let shown = if [*a, *b] == [0, 0x33] { 2 } else { bytes };
-        let _ = write!(text, " {}({bytes})={}", hex(&[*a, *b]), hex(&rest[..shown.min(bytes)]));
+        let _ = write!(
+            text,
+            " {}({bytes})={}",
+            hex::encode(&[*a, *b]),
+            hex::encode(&rest[..shown.min(bytes)])
+        );
         extensions = &rest[bytes..];
     }
     text
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

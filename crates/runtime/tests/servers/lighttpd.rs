@@ -18,7 +18,6 @@ fn handshakes_by_reading_are_batched() {
             return;
         };
         let tally = load(server.port, &identity, version, 64, 600);
-        assert!(tally.errors.is_empty(), "{version:?}: {:?}", tally.errors);
         assert!(tally.full >= 600, "{version:?}: {}", tally.full);
         let counters = server.counters();
         counters.assert_batched();

@@ -15,7 +15,9 @@ use super::KINDS_MIXED;
 use super::authority::Identity;
 use super::server::Server;
 
-/// Makes `handshakes` full handshakes, `connections` at a time; the server's signature is verified.
+/// Makes `handshakes` full handshakes, `connections` at a time, none of which may fail; the
+/// server's signature is verified.
+#[track_caller]
 pub fn load(
     port: u16,
     identity: &Identity,
@@ -27,6 +29,7 @@ pub fn load(
 }
 
 /// Like [`load`], for all certificates of a server in turn, and any key-exchange group.
+#[track_caller]
 pub fn load_mixed(
     port: u16,
     identities: &[&Identity],
@@ -35,8 +38,10 @@ pub fn load_mixed(
     connections: usize,
     handshakes: u64,
 ) -> Tally {
-    try_load(port, identities, version, group, connections, handshakes)
-        .expect("a load that can be made")
+    let tally = try_load(port, identities, version, group, connections, handshakes)
+        .expect("a load that can be made");
+    assert!(tally.errors.is_empty(), "{version:?}, {group:?}: {:?}", tally.errors);
+    tally
 }
 
 /// Has clients shake hands in both versions of TLS and every group of a curve, and demands that all
@@ -44,8 +49,7 @@ pub fn load_mixed(
 pub fn load_every_group(server: &Server, identities: &[&Identity]) {
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
-            let tally = load_mixed(server.port, identities, version, group, 64, 300);
-            assert!(tally.errors.is_empty(), "{version:?}, {group:?}: {:?}", tally.errors);
+            load_mixed(server.port, identities, version, group, 64, 300);
         }
     }
     let counters = server.counters();
@@ -53,7 +57,7 @@ pub fn load_every_group(server: &Server, identities: &[&Identity]) {
     KINDS_MIXED.into_iter().for_each(|kind| counters.assert_parked_kind(kind));
 }
 
-/// Like [`load_mixed`], or why it cannot be made.
+/// Like [`load_mixed`], where handshakes may fail, or why it cannot be made.
 pub fn try_load(
     port: u16,
     identities: &[&Identity],

@@ -8,7 +8,7 @@ use rustls::quic::{
     ClientConnection, Connection, DirectionalKeys, KeyChange, Keys, ServerConnection, Version,
 };
 use rustls::{CipherSuite, Side, Tls13CipherSuite};
-use widelane_testkit::rsa::hex;
+use widelane_testkit::hex;
 
 use crate::common::{Kind, client, only, ours, server, theirs};
 
@@ -59,7 +59,7 @@ fn unprotect(
 fn initial(side: Side) -> Keys {
     let suite = suite(CipherSuite::TLS13_AES_128_GCM_SHA256);
     let quic = suite.quic.expect("QUIC");
-    Keys::initial(Version::V1, suite, quic, &hex("8394c8f03e515708"), side)
+    Keys::initial(Version::V1, suite, quic, &hex::decode("8394c8f03e515708"), side)
 }
 
 #[test]
@@ -73,17 +73,17 @@ fn a_client_initial_of_rfc_9001() {
                  0d0010000e0403050306030203080408050806002d00020101001c0002400100\
                  3900320408ffffffffffffffff05048000ffff07048000ffff08011001048000\
                  75300901100f088394c8f03e51570806048000ffff";
-    let mut payload = hex(hello);
+    let mut payload = hex::decode(hello);
     payload.resize(1162, 0);
-    let header = hex("c300000001088394c8f03e5157080000449e00000002");
+    let header = hex::decode("c300000001088394c8f03e5157080000449e00000002");
     let packet = protect(&initial(Side::Client).local, 2, &header, 4, &payload);
     assert_eq!(packet.len(), 1200);
-    assert_eq!(packet[..22], hex("c000000001088394c8f03e5157080000449e7b9aec34"));
+    assert_eq!(packet[..22], hex::decode("c000000001088394c8f03e5157080000449e7b9aec34"));
     assert_eq!(
         packet[22..54],
-        hex("d1b1c98dd7689fb8ec11d242b123dc9bd8bab936b47d92ec356c0bab7df5976d")
+        hex::decode("d1b1c98dd7689fb8ec11d242b123dc9bd8bab936b47d92ec356c0bab7df5976d")
     );
-    assert_eq!(packet[1184..], hex("e221af44860018ab0856972e194cd934"));
+    assert_eq!(packet[1184..], hex::decode("e221af44860018ab0856972e194cd934"));
     let (opened, plain) = unprotect(&initial(Side::Server).remote, 2, 22, 4, &packet);
     assert_eq!((opened, plain), (header, payload));
 }
@@ -91,18 +91,20 @@ fn a_client_initial_of_rfc_9001() {
 #[test]
 fn a_server_initial_of_rfc_9001() {
     // A.3.
-    let payload = hex("02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf739\
+    let payload = hex::decode(
+        "02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf739\
                        88cfc79825df566dc5430b9a045a1200130100002e00330024001d00209d3c94\
                        0d89690b84d08a60993c144eca684d1081287c834d5311bcf32bb9da1a002b00\
-                       020304");
-    let header = hex("c1000000010008f067a5502a4262b50040750001");
+                       020304",
+    );
+    let header = hex::decode("c1000000010008f067a5502a4262b50040750001");
     let packet = protect(&initial(Side::Server).local, 1, &header, 2, &payload);
     let expected = "cf000000010008f067a5502a4262b5004075c0d95a482cd0991cd25b0aac406a\
                     5816b6394100f37a1c69797554780bb38cc5a99f5ede4cf73c3ec2493a1839b3\
                     dbcba3f6ea46c5b7684df3548e7ddeb9c3bf9c73cc3f3bded74b562bfb19fb84\
                     022f8ef4cdd93795d77d06edbb7aaf2f58891850abbdca3d20398c276456cbc4\
                     2158407dd074ee";
-    assert_eq!(packet, hex(expected));
+    assert_eq!(packet, hex::decode(expected));
     let (opened, plain) = unprotect(&initial(Side::Client).remote, 1, 20, 2, &packet);
     assert_eq!((opened, plain), (header, payload));
 }
@@ -111,16 +113,16 @@ fn a_server_initial_of_rfc_9001() {
 fn a_short_header_of_rfc_9001() {
     // A.5, with keys as given there.
     let quic = suite(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256).quic.expect("QUIC");
-    let key = |digits| <[u8; 32]>::try_from(&hex(digits)[..]).expect("32 bytes").into();
+    let key = |digits| <[u8; 32]>::try_from(&hex::decode(digits)[..]).expect("32 bytes").into();
     let packet_key = key("c6d98ff3441c3fe1b2182094f69caa2ed4b716b65488960a7a984979fb23e1c8");
     let header_key = key("25a282b9e82f06f21f488917a4fc8f1b73573685608597d0efcb076b0ab7a7a4");
-    let iv = <[u8; 12]>::try_from(&hex("e0459b3474bdd0e44a41c144")[..]).expect("12 bytes");
+    let iv = <[u8; 12]>::try_from(&hex::decode("e0459b3474bdd0e44a41c144")[..]).expect("12 bytes");
     let keys = DirectionalKeys {
         packet: quic.packet_key(packet_key, iv.into()),
         header: quic.header_protection_key(header_key),
     };
-    let packet = protect(&keys, 654_360_564, &hex("4200bff4"), 3, &[1]);
-    assert_eq!(packet, hex("4cfe4189655e5cd55c41f69080575d7999c25a5bfb"));
+    let packet = protect(&keys, 654_360_564, &hex::decode("4200bff4"), 3, &[1]);
+    assert_eq!(packet, hex::decode("4cfe4189655e5cd55c41f69080575d7999c25a5bfb"));
 }
 
 #[test]

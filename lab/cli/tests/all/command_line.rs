@@ -1,7 +1,6 @@
 //! The program from outside: flags, exit statuses, error texts, what `report` and `simulate` print.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use assert_cmd::assert::Assert;
@@ -9,30 +8,13 @@ use assert_cmd::prelude::*;
 use tempfile::TempDir;
 use widelane_results::{Results, Row};
 
+use crate::common::support::{file, path, stderr, stdout};
 use crate::common::widelane as command;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../report/tests/sample.json");
 
 fn widelane(arguments: &[&str]) -> Assert {
     command().args(arguments).assert()
-}
-
-fn stdout(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
-
-fn stderr(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
-}
-
-fn file(directory: &TempDir, name: &str, text: &str) -> PathBuf {
-    let path = directory.path().join(name);
-    fs::write(&path, text).unwrap();
-    path
-}
-
-fn path(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 #[test]

@@ -5,18 +5,11 @@ use std::path::PathBuf;
 use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
 
+use crate::common::support::{stderr, stdout};
 use crate::common::widelane;
 
 fn power(arguments: &[&str]) -> Assert {
     widelane().arg("power").args(arguments).assert()
-}
-
-fn stdout(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
-
-fn stderr(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
 }
 
 fn recording(name: &str) -> String {

@@ -1,13 +1,15 @@
 //! What the tests of the command line share.
+#![allow(dead_code, reason = "each test program uses its part")]
 
-#[allow(dead_code, reason = "each test program uses its part")]
 pub mod haproxy;
-#[allow(dead_code, reason = "each test program uses its part")]
 pub mod nginx;
+#[path = "../../../../crates/cli/tests/support/mod.rs"]
+pub mod support;
 
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde_json::Value;
 use widelane_testkit::program::without_policy;
 
 /// `widelane-bench`, whatever policy is in the environment of the tests.
@@ -16,7 +18,6 @@ pub fn widelane() -> Command {
 }
 
 /// `widelane acl`, in a directory.
-#[allow(dead_code, reason = "each test program uses its part")]
 pub fn acl(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = widelane();
     command.current_dir(directory).arg("acl").args(arguments);
@@ -24,7 +25,13 @@ pub fn acl(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 /// What a command complained of.
-#[allow(dead_code, reason = "each test program uses its part")]
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a command printed for programs.
+pub fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}{}", String::from_utf8_lossy(&output.stdout), stderr(output))
+    })
 }

@@ -14,7 +14,7 @@ use widelane_testkit::star::Star;
 
 use crate::common::haproxy::Haproxy;
 use crate::common::nginx::{EC, Nginx, make_certificate};
-use crate::common::{stderr, widelane};
+use crate::common::{json, stderr, widelane};
 
 /// Longest time to wait for anything; everything is there long before.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -182,12 +182,6 @@ fn load_on(nats: &Nats, address: &str, count: usize, words: &[&str]) -> Command 
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {}{}", String::from_utf8_lossy(&output.stdout), stderr(output))
-    })
 }
 
 #[test]

@@ -11,16 +11,10 @@ use widelane_testkit::server::free_address;
 
 use crate::common::haproxy::Haproxy;
 use crate::common::nginx::{EC, Nginx, RSA};
-use crate::common::{stderr, widelane};
+use crate::common::{json, stderr, widelane};
 
 fn load(arguments: &[&str]) -> Output {
     widelane().arg("load").args(arguments).output().unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {}{}", String::from_utf8_lossy(&output.stdout), stderr(output))
-    })
 }
 
 #[test]

@@ -1,32 +1,21 @@
 //! `widelane tune` from outside: a short run, recorded runs judged again, and what cannot be had.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
 
+use crate::common::support::{path, stderr, stdout};
 use crate::common::widelane;
 
 fn tune(arguments: &[&str]) -> Assert {
     widelane().arg("tune").args(arguments).assert()
 }
 
-fn stdout(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
-
-fn stderr(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
-}
-
 fn recording(name: &str) -> String {
     let recordings = concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/tests/recordings");
     PathBuf::from(recordings).join(name).to_str().unwrap().to_owned()
-}
-
-fn path(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use widelane_classify::rule::{classbench, dpdk};
 use widelane_classify::{Classifier, Flow, Limits, Table};
 use widelane_cpu::{Policy, Room};
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::rules::{self, Family, TupleSet, Version};
 
 const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
@@ -38,7 +38,7 @@ fn check(family: Family, rule_counts: &[usize], seeds: std::ops::Range<u64>, flo
         let wanted: Vec<u32> = flows.iter().map(|flow| expected(set.first_match(flow))).collect();
         let flows: Vec<Flow> = flows.iter().map(|flow| packet(&set, flow)).collect();
         let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
-        let visited = for_each_room_of(&ROOMS, |room, policy| {
+        for_each_room_of(&ROOMS, |room, policy| {
             let classifier = Classifier::choose(table.clone(), policy);
             assert_eq!(classifier.room(), room);
             let mut results = vec![0; packets.len()];
@@ -47,7 +47,6 @@ fn check(family: Family, rule_counts: &[usize], seeds: std::ops::Range<u64>, flo
                 assert_eq!(found, wanted, "{family:?} {seed} {room}: {}", flows[place]);
             }
         });
-        assert_eq!(visited, supported_of(&ROOMS));
     }
 }
 

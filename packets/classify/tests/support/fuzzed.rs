@@ -10,7 +10,7 @@ use widelane_classify::rule::{
 use widelane_classify::{Limits, Table};
 use widelane_cpu::{Policy, Room};
 use widelane_testkit::fuzz::Decisions;
-use widelane_testkit::rooms::{for_each_room_of, only, supported_of};
+use widelane_testkit::rooms::{for_each_room_of, only};
 
 use super::{ROOMS, compare_in, oracle};
 
@@ -69,7 +69,6 @@ impl Source<'_> {
 /// The rooms of this machine, with policies that leave open no other. They are told once.
 static HERE: LazyLock<Vec<(Room, Policy)>> = LazyLock::new(|| {
     let visited = for_each_room_of(&ROOMS, |_, _| ());
-    assert_eq!(visited, supported_of(&ROOMS));
     visited.into_iter().map(|room| (room, only(room))).collect()
 });
 

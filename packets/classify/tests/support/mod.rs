@@ -8,7 +8,7 @@ use std::sync::Arc;
 use widelane_classify::rule::{Rule, RuleSet};
 use widelane_classify::{Classifier, Limits, Table};
 use widelane_cpu::{Policy, Room};
-use widelane_testkit::rooms::{for_each_room_of, supported_of};
+use widelane_testkit::rooms::for_each_room_of;
 
 /// The rooms that lookups have.
 pub const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
@@ -45,10 +45,7 @@ pub fn compare_with(table: Table, set: &RuleSet, packets: &[Vec<u8>]) {
     let table = Arc::new(table);
     let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
     let wanted = oracle(set, &packets);
-    let visited = for_each_room_of(&ROOMS, |room, policy| {
-        compare_in(room, policy, &table, &packets, &wanted)
-    });
-    assert_eq!(visited, supported_of(&ROOMS));
+    for_each_room_of(&ROOMS, |room, policy| compare_in(room, policy, &table, &packets, &wanted));
 }
 
 /// Looks packets up in one room, all at once and a few at a time, and compares all results.
