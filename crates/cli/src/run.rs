@@ -18,7 +18,7 @@ use widelane_cpu::policy;
 use self::fitness::Fitness;
 use crate::flags::{self, Flags};
 use crate::libraries::Libraries;
-use crate::live;
+use crate::{live, sigpipe};
 
 /// Runs an unmodified TLS server accelerated
 ///
@@ -82,6 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             eprintln!("widelane: {} runs unchanged: {reason}", program.display());
         }
     }
+    sigpipe::pass_on(&mut command);
     let error = command.exec();
     eprintln!("widelane: cannot execute {}: {error}", program.display());
     Ok(ExitCode::from(NOT_EXECUTABLE))

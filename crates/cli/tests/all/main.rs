@@ -3,6 +3,7 @@
 mod command_line;
 mod enable;
 mod laboratory;
+mod run;
 
 use std::process::Command;
 
