@@ -2,7 +2,7 @@
 //! files.
 
 use std::env;
-use std::fs::{File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -60,8 +60,35 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Writes a file in one step: beside its place first, then over it. A device or a pipe stays what
-/// it is and is written to.
+/// it is and is written to. Who may read a new file is for the umask to say.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    replace(path, text, |_| Ok(()))
+}
+
+/// The same of a file that servers and users read, whoever they are and whatever the umask is.
+pub fn write_for_all(path: &Path, text: &str) -> anyhow::Result<()> {
+    replace(path, text, |file| file.set_permissions(Permissions::from_mode(0o644)))
+}
+
+/// Makes a directory, with those above it that are missing, through which everybody may go whatever
+/// the umask is.
+pub fn make_directory_for_all(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    path.parent().map_or(Ok(()), make_directory_for_all)?;
+    match fs::create_dir(path) {
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn replace(
+    path: &Path,
+    text: &str,
+    finish: impl FnOnce(&File) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let written = if is_device(path) {
         File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
     } else {
@@ -70,6 +97,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
             .permissions(Permissions::from_mode(0o644))
             .tempfile_in(directory_of(path))
             .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
+            .and_then(|file| finish(file.as_file()).map(|()| file))
             .and_then(|file| file.persist(path).map_err(|error| error.error))
             .map(drop)
     };
