@@ -74,12 +74,12 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     let Service { name, dry_run, root } = &args.service;
     let root = system_at(root)?;
     let unit = Unit::find(&root, name)?;
-    let fitness = fitness::judge(&below(&root, &unit.program));
+    let fitness = fitness::judge(&system::below(&root, &unit.program));
     if let Fitness::RunsUnchanged(reason) = &fitness {
         bail!("{name} would run unchanged: {reason}");
     }
     let variables = variables(&args.flags, &root)?;
-    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, &variables)?;
+    let drop_in = DropIn::for_service(name, &unit, &Libraries::find_below(&root)?, &variables)?;
     let plan = Plan::to_enable(&root, name, &drop_in)?;
     let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;
@@ -154,36 +154,17 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
 /// The variables of the flags as a server below `root` will read them, whose policy can be used.
 fn variables(given: &Flags, root: &Path) -> anyhow::Result<Variables> {
     let flags =
-        Flags { policy: given.policy.clone().map(|path| within(root, path)), ..given.clone() };
+        Flags { policy: given.policy.as_deref().map(|path| system::within(root, path)), ..given.clone() };
     let variables = flags.variables()?;
-    let policy = flags.resolve(below(root, Path::new(policy::SYSTEM_PATH)), |name| {
+    let policy = flags.resolve(system::below(root, Path::new(policy::SYSTEM_PATH)), |name| {
         let (_, value) = variables.iter().find(|(given, _)| *given == name)?;
         let is_file = name == policy::PATH_VARIABLE && value != policy::AUTO;
-        Some(if is_file { below(root, Path::new(value)).into() } else { value.clone() })
+        Some(if is_file { system::below(root, Path::new(value)).into() } else { value.clone() })
     })?;
     if root == Path::new("/") {
         flags.check_lane_process(&policy)?;
     }
     Ok(variables)
-}
-
-/// The libraries as a server below `root` will find them.
-fn libraries(root: &Path) -> anyhow::Result<Libraries> {
-    let found = Libraries::find()?;
-    Ok(Libraries { provider: within(root, found.provider), runtime: within(root, found.runtime) })
-}
-
-/// A path as seen from inside of `root`.
-fn within(root: &Path, path: PathBuf) -> PathBuf {
-    match path.strip_prefix(root) {
-        Ok(inner) => Path::new("/").join(inner),
-        Err(_) => path,
-    }
-}
-
-/// An absolute path as seen from outside of `root`.
-fn below(root: &Path, path: &Path) -> PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 #[cfg(test)]
@@ -197,17 +178,5 @@ mod tests {
         for wrong in ["", "../nginx", "a/b", ".hidden", "a b", "a\n"] {
             assert!(service_name(wrong).is_err(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn paths_are_seen_from_inside_and_outside() {
-        assert_eq!(
-            below(Path::new("/mnt"), Path::new("/usr/sbin/nginx")),
-            Path::new("/mnt/usr/sbin/nginx")
-        );
-        assert_eq!(below(Path::new("/"), Path::new("/usr")), Path::new("/usr"));
-        let root = Path::new("/mnt");
-        assert_eq!(within(root, "/mnt/etc/p.toml".into()), Path::new("/etc/p.toml"));
-        assert_eq!(within(root, "/etc/p.toml".into()), Path::new("/etc/p.toml"));
     }
 }

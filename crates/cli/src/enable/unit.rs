@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-use super::below;
 use super::drop_in::FILE_NAME;
+use crate::system::below;
 
 /// Says that a system has no such service.
 pub fn no_service(root: &Path, name: &str) -> String {
@@ -200,8 +200,9 @@ fn unit_file(root: &Path, name: &str) -> Option<(PathBuf, String)> {
     let names = [Some(format!("{name}.service")), template];
     DIRECTORIES.iter().find_map(|directory| {
         names.iter().flatten().find_map(|name| {
-            let path = root.join(directory).join(name);
-            Some((path.clone(), fs::read_to_string(path).ok()?))
+            let path = Path::new(directory).join(name);
+            let text = fs::read_to_string(below(root, &path)).ok()?;
+            Some((root.join(path), text))
         })
     })
 }
@@ -227,13 +228,14 @@ fn drop_ins(root: &Path, name: &str) -> impl Iterator<Item = (PathBuf, String)> 
         .rev()
         .flat_map(|above| names.iter().map(move |directory| Path::new(above).join(directory)));
     for directory in directories {
-        for entry in fs::read_dir(root.join(directory)).into_iter().flatten().flatten() {
-            let (path, file_name) = (entry.path(), entry.file_name());
+        let entries = fs::read_dir(below(root, &directory)).into_iter().flatten().flatten();
+        for file_name in entries.map(|entry| entry.file_name()) {
+            let path = directory.join(&file_name);
             if path.extension().is_some_and(|extension| extension == "conf")
                 && file_name != FILE_NAME
-                && let Ok(text) = fs::read_to_string(&path)
+                && let Ok(text) = fs::read_to_string(below(root, &path))
             {
-                found.insert(file_name, (path, text));
+                found.insert(file_name, (root.join(path), text));
             }
         }
     }
@@ -331,6 +333,17 @@ mod tests {
         assert_eq!(system.find().unwrap().preload.as_deref(), Some("/all.so"));
         system.write("lib/systemd/system/server.service.d/b.conf", &preload("/own.so"));
         assert_eq!(system.find().unwrap().preload.as_deref(), Some("/own.so"));
+    }
+
+    /// `systemctl enable` makes such links of names that a unit has beside its own.
+    #[test]
+    fn a_unit_may_have_a_second_name() {
+        let system = System::new(UNIT);
+        system.write("etc/systemd/system/x.service", "");
+        let link = system.0.path().join("etc/systemd/system/other.service");
+        std::os::unix::fs::symlink("/lib/systemd/system/server.service", link).unwrap();
+        let unit = Unit::find(system.0.path(), "other").unwrap();
+        assert_eq!(unit.program, Path::new("/usr/sbin/server"));
     }
 
     #[test]
