@@ -1,6 +1,9 @@
 //! `widelane run`: what the program inherits, and that it starts whatever is wrong with us.
 
-use widelane_testkit::program::without_policy;
+use std::path::Path;
+use std::process::Command;
+
+use widelane_testkit::program::{install, without_policy};
 
 /// What a program that is run by `script`, in a shell, says that it ignores of signals.
 fn ignored_signals(script: &str) -> u64 {
@@ -21,4 +24,61 @@ fn the_program_ignores_the_signals_that_widelane_was_started_with() {
         assert_eq!(ignored & SIGPIPE != 0, is_ignored, "{before}{run}");
         assert_eq!(ignored, ignored_signals(&format!("{before}{natively}")));
     }
+}
+
+/// `widelane` in a directory without the libraries.
+fn without_libraries() -> (tempfile::TempDir, Command) {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("widelane");
+    install(Path::new(env!("CARGO_BIN_EXE_widelane")), &program);
+    let mut command = without_policy(program.to_str().unwrap());
+    command.env_remove("WIDELANE_LIBRARY_DIR").args(["run", "--", "sh", "-c", "echo runs"]);
+    (directory, command)
+}
+
+#[test]
+fn a_server_starts_without_the_libraries() {
+    let (_directory, mut command) = without_libraries();
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.stdout, output.status.code()), (b"runs\n".to_vec(), Some(0)), "{said}");
+    assert!(said.contains("runs unchanged: widelane.so or libwidelane.so is missing"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn a_wrong_directory_of_libraries_is_an_error() {
+    let (_directory, mut command) = without_libraries();
+    let output = command.env("WIDELANE_LIBRARY_DIR", "/nonexistent").output().unwrap();
+    assert_eq!((output.stdout, output.status.code()), (Vec::new(), Some(1)));
+}
+
+/// The system's policy file is the same for all programs, so the test has a mount namespace where
+/// it is another.
+#[test]
+fn a_server_starts_whatever_the_systems_policy_file_says() {
+    if !Path::new("/etc/widelane").is_dir() || !can_mount() {
+        eprintln!("/etc/widelane cannot be covered here: nothing was tested");
+        return;
+    }
+    let script = "mount -t tmpfs none /etc/widelane &&
+                  echo width_max = 7 >/etc/widelane/policy.toml &&
+                  exec \"$0\" run -- sh -c 'echo runs \"$LD_PRELOAD\"'";
+    let libraries = tempfile::tempdir().unwrap();
+    for name in ["widelane.so", "libwidelane_runtime.so"] {
+        std::fs::write(libraries.path().join(name), "").unwrap();
+    }
+    let mut shell = without_policy("unshare");
+    shell.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_widelane")]);
+    let output = shell.env("WIDELANE_LIBRARY_DIR", libraries.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.stdout, output.status.code()), (b"runs \n".to_vec(), Some(0)), "{said}");
+    assert!(said.contains("runs unchanged: /etc/widelane/policy.toml:1"), "{said}");
+}
+
+/// Whether this user may mount something in a namespace.
+fn can_mount() -> bool {
+    let mut trial = Command::new("unshare");
+    let trial = trial.args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    trial.is_ok_and(|output| output.status.success())
 }
