@@ -1,9 +1,12 @@
 //! `widelane run`: what the program inherits, and that it starts whatever is wrong with us.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use widelane_testkit::program::{install, without_policy};
+
+use crate::widelane;
 
 /// What a program that is run by `script`, in a shell, says that it ignores of signals.
 fn ignored_signals(script: &str) -> u64 {
@@ -81,4 +84,57 @@ fn can_mount() -> bool {
     let mut trial = Command::new("unshare");
     let trial = trial.args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     trial.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_hidden_process_is_no_ended_one() {
+    if !can_mount() {
+        eprintln!("/proc cannot be covered here: nothing was tested");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    // As much of a counters file as is looked at before its process.
+    std::fs::write(directory.path().join("1.counters"), "").unwrap();
+    let file = std::fs::File::options().write(true).open(directory.path().join("1.counters"));
+    file.unwrap().set_len(512 << 10).unwrap();
+    let script = "mount -t tmpfs none /proc && exec \"$0\" \"$@\"";
+    let counters = ["--counters-dir", directory.path().to_str().unwrap()];
+    for (command, expected) in [
+        (&["exporter", "--once"][..], "widelane_files_skipped 1\n"),
+        (&["top", "--json", "--interval", "0.1"], "its process is hidden from this user (hidepid)"),
+    ] {
+        let mut shell = without_policy("unshare");
+        shell.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_widelane")]);
+        let output = shell.args(command).args(counters).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+    // Where it can be seen, it is what it is.
+    let output = widelane().args(["top", "--json", "--interval", "0.1"]).args(counters).output();
+    assert!(!String::from_utf8(output.unwrap().stdout).unwrap().contains("hidepid"));
+}
+
+/// Where systemd runs, a process is of a service by its control group, whatever its name is.
+#[test]
+fn a_process_of_the_same_name_is_not_of_a_service_of_systemd() {
+    if !can_mount() {
+        eprintln!("/run cannot be covered here: nothing was tested");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("haproxy");
+    install(Path::new("/bin/sleep"), &program);
+    let mut other = Command::new(&program).arg0("sleep").arg("60").spawn().unwrap();
+    let script = "mount -t tmpfs none /run && mkdir -p /run/systemd/system &&
+                  printf '[Service]\\nExecStart=/haproxy\\n' >/run/systemd/system/haproxy.service &&
+                  exec \"$0\" status --json";
+    let mut shell = without_policy("unshare");
+    shell.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_widelane")]);
+    let output = shell.output().unwrap();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let services = status.as_array().unwrap();
+    let haproxy = services.iter().find(|service| service["service"] == "haproxy").unwrap();
+    assert_eq!(haproxy["processes"], 0, "{haproxy}");
 }
