@@ -2,6 +2,7 @@
 
 mod command_line;
 mod enable;
+mod install;
 mod laboratory;
 mod run;
 
