@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use widelane_host::programs;
 
-use crate::system;
+use crate::{sigpipe, system};
 
 /// The program that has these commands.
 pub const PROGRAM: &str = "widelane-bench";
@@ -54,6 +54,8 @@ pub fn replace_process(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
                  package {PROGRAM}, or build it by `cargo build --release -p widelane-lab`"
             )
         })?;
-    let error = Command::new(&program).arg0("widelane").args(arguments).exec();
-    Err(error).with_context(|| format!("cannot execute {}", program.display()))
+    let mut command = Command::new(&program);
+    command.arg0("widelane").args(arguments);
+    sigpipe::pass_on(&mut command);
+    Err(command.exec()).with_context(|| format!("cannot execute {}", program.display()))
 }

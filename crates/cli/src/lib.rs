@@ -10,6 +10,7 @@ pub mod libraries;
 pub mod live;
 pub mod output;
 mod run;
+mod sigpipe;
 pub mod system;
 mod top;
 pub mod units;

@@ -18,7 +18,7 @@ use widelane_cpu::policy;
 use self::fitness::Fitness;
 use crate::flags::{self, Flags};
 use crate::libraries::Libraries;
-use crate::live;
+use crate::{live, sigpipe};
 
 /// Runs an unmodified TLS server accelerated
 ///
@@ -64,45 +64,54 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut command = Command::new(&program);
     command.arg0(name).args(arguments);
-    match fitness::judge(&program) {
-        Fitness::Accelerates => accelerate(&mut command, &args)?,
-        Fitness::PassesOn => {
-            accelerate(&mut command, &args)?;
-            eprintln!(
-                "widelane: {} is not linked with OpenSSL 3 itself, so it runs as before. Servers \
-                 that it starts are accelerated, and so is OpenSSL 3 that it loads later; \
-                 `widelane top` lists them. If it starts a server without LD_PRELOAD, put \
-                 `widelane run --` before that server.",
-                program.display()
-            );
-        }
+    let mut fitness = fitness::judge(&program);
+    if !matches!(fitness, Fitness::RunsUnchanged(_))
+        && let Some(obstacle) = accelerate(&mut command, &args)?
+    {
+        fitness = Fitness::RunsUnchanged(format!("{obstacle:#}"));
+    }
+    match fitness {
+        Fitness::Accelerates => {}
+        Fitness::PassesOn => eprintln!(
+            "widelane: {} is not linked with OpenSSL 3 itself, so it runs as before. Servers that \
+             it starts are accelerated, and so is OpenSSL 3 that it loads later; `widelane top` \
+             lists them. If it starts a server without LD_PRELOAD, put `widelane run --` before \
+             that server.",
+            program.display()
+        ),
         // What cannot be executed does not run at all, as is said below.
         Fitness::RunsUnchanged(_) if !is_executable(&program) => {}
         Fitness::RunsUnchanged(reason) => {
             eprintln!("widelane: {} runs unchanged: {reason}", program.display());
         }
     }
+    sigpipe::pass_on(&mut command);
     let error = command.exec();
     eprintln!("widelane: cannot execute {}: {error}", program.display());
     Ok(ExitCode::from(NOT_EXECUTABLE))
 }
 
-/// Puts into the environment of `command` what the runtime and the provider look for.
-fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
-    let libraries = Libraries::find()?;
+/// Puts into the environment of `command` what the runtime and the provider look for. Returns what
+/// keeps every program on this system from acceleration: the server has to start nevertheless.
+///
+/// # Errors
+///
+/// A flag or a variable is wrong, so whoever starts the server can correct it.
+fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<Option<anyhow::Error>> {
+    let libraries = match Libraries::find() {
+        Err(error) if !Libraries::are_named() => return Ok(Some(error)),
+        found => found?,
+    };
     let given = args.flags.variables()?;
     // What is given here makes that of the environment moot.
     let variable = |name: &str| match given.iter().find(|(given, _)| *given == name) {
         Some((_, value)) => Some(value.clone()),
         None => std::env::var_os(name),
     };
-    let policy = args.flags.resolve(PathBuf::from(policy::SYSTEM_PATH), variable)?;
-    args.flags.check_lane_process(&policy)?;
-    if let Some(user) = policy.lane_user.filter(|_| !rustix::process::geteuid().is_root()) {
-        bail!(
-            "only root can have the lane process run as {user}; start the server as root, or name \
-             no --lane-user"
-        );
+    let system_path = Path::new(policy::SYSTEM_PATH);
+    if let Err(error) = check_policy(&args.flags, system_path, variable) {
+        let is_systems = is_fault_of_system_file(&error, system_path, variable);
+        return if is_systems { Ok(Some(error)) } else { Err(error) };
     }
     if let Some(path) = variable(policy::PATH_VARIABLE) {
         command.env(policy::PATH_VARIABLE, flags::absolute(Path::new(&path))?);
@@ -126,7 +135,36 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<()> {
         preload.push(others);
     }
     command.env(PRELOAD_VARIABLE, preload).env(PROVIDER_VARIABLE, &libraries.provider);
+    Ok(None)
+}
+
+/// Makes sure that a server started by this user can obey the policy.
+fn check_policy(
+    flags: &Flags,
+    system_path: &Path,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> anyhow::Result<()> {
+    let policy = flags.resolve(system_path.to_owned(), variable)?;
+    flags.check_lane_process(&policy)?;
+    if let Some(user) = policy.lane_user.filter(|_| !rustix::process::geteuid().is_root()) {
+        bail!(
+            "only root can have the lane process run as {user}; start the server as root, or name \
+             no --lane-user"
+        );
+    }
     Ok(())
+}
+
+/// Whether an error of [`check_policy`] would be the same without any flag and variable.
+fn is_fault_of_system_file(
+    error: &anyhow::Error,
+    system_path: &Path,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> bool {
+    let is_file = |value: &OsString| !value.is_empty() && value != policy::AUTO;
+    let names_file = variable(policy::PATH_VARIABLE).is_some_and(|value| is_file(&value));
+    let alone = check_policy(&Flags::default(), system_path, |_| None);
+    !names_file && alone.is_err_and(|alone| alone.to_string() == error.to_string())
 }
 
 /// Where the server keeps its counters, if not where its environment already says.
@@ -152,4 +190,42 @@ pub fn find_program(name: &OsStr) -> Option<PathBuf> {
             .metadata()
             .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the system's policy file, with this text, is to blame where `variables` are set.
+    fn is_blamed(text: &str, variables: &[(&str, &str)]) -> bool {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(given, _)| *given == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let error = check_policy(&Flags::default(), file.path(), variable).unwrap_err();
+        is_fault_of_system_file(&error, file.path(), variable)
+    }
+
+    #[test]
+    fn a_server_starts_whatever_is_wrong_with_the_systems_policy_file() {
+        assert!(is_blamed("width_max = 7\n", &[]));
+        assert!(is_blamed("width_max = 7\n", &[("WIDELANE_POLICY", "auto")]));
+        assert!(is_blamed("lane_cpus = \"8191\"\n", &[("WIDELANE_POLICY", "")]));
+        assert!(is_blamed("lane_user = \"root\"\n", &[]));
+    }
+
+    #[test]
+    fn a_wrong_variable_is_an_error_whatever_the_file_says() {
+        for (name, value) in [
+            ("WIDELANE_POLICY", "/nope"),
+            ("WIDELANE_WAIT_MAX", "soon"),
+            ("WIDELANE_MAX_SIMD_BITWIDTH", "7"),
+            ("WIDELANE_LANE_CPUS", "8191"),
+        ] {
+            assert!(!is_blamed("width_max = 256\n", &[(name, value)]), "{name}");
+        }
+        assert!(!is_blamed("width_max = 7\n", &[("WIDELANE_POLICY", "/nope")]));
+    }
 }

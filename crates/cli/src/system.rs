@@ -2,10 +2,10 @@
 //! files.
 
 use std::env;
-use std::fs::{File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -59,9 +59,80 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// A path as seen from inside of the system in the directory `root`.
+pub fn within(root: &Path, path: &Path) -> PathBuf {
+    match path.strip_prefix(root) {
+        Ok(inner) => Path::new("/").join(inner),
+        Err(_) => path.to_owned(),
+    }
+}
+
+/// An absolute path as seen from outside of the system in the directory `root`, with symbolic links
+/// as that system follows them: one to `/usr` does not lead to ours.
+pub fn below(root: &Path, path: &Path) -> PathBuf {
+    let outside = |inner: &Path| root.join(inner.strip_prefix("/").unwrap_or(inner));
+    if root == Path::new("/") {
+        return outside(path);
+    }
+    let mut inner = PathBuf::from("/");
+    let mut left = vec![path.to_owned()];
+    let mut links = 0;
+    while let Some(path) = left.pop() {
+        let mut components = path.components();
+        let Some(component) = components.next() else { continue };
+        left.push(components.as_path().to_owned());
+        match component {
+            Component::Normal(name) => {
+                let next = inner.join(name);
+                match fs::read_link(outside(&next)) {
+                    Ok(target) if links < LINKS_MAX => {
+                        links += 1;
+                        left.push(target);
+                    }
+                    _ => inner = next,
+                }
+            }
+            Component::RootDir => inner = PathBuf::from("/"),
+            Component::ParentDir => drop(inner.pop()),
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    outside(&inner)
+}
+
+/// Links that are followed one after the other, as in the kernel.
+const LINKS_MAX: usize = 40;
+
 /// Writes a file in one step: beside its place first, then over it. A device or a pipe stays what
-/// it is and is written to.
+/// it is and is written to. Who may read a new file is for the umask to say.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    replace(path, text, |_| Ok(()))
+}
+
+/// The same of a file that servers and users read, whoever they are and whatever the umask is.
+pub fn write_for_all(path: &Path, text: &str) -> anyhow::Result<()> {
+    replace(path, text, |file| file.set_permissions(Permissions::from_mode(0o644)))
+}
+
+/// Makes a directory, with those above it that are missing, through which everybody may go whatever
+/// the umask is.
+pub fn make_directory_for_all(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    path.parent().map_or(Ok(()), make_directory_for_all)?;
+    match fs::create_dir(path) {
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn replace(
+    path: &Path,
+    text: &str,
+    finish: impl FnOnce(&File) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let written = if is_device(path) {
         File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
     } else {
@@ -70,6 +141,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
             .permissions(Permissions::from_mode(0o644))
             .tempfile_in(directory_of(path))
             .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
+            .and_then(|file| finish(file.as_file()).map(|()| file))
             .and_then(|file| file.persist(path).map_err(|error| error.error))
             .map(drop)
     };
@@ -111,4 +183,60 @@ fn directory_of(path: &Path) -> &Path {
 
 fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn paths_are_seen_from_inside_and_outside() {
+        assert_eq!(
+            below(Path::new("/mnt"), Path::new("/usr/sbin/nginx")),
+            Path::new("/mnt/usr/sbin/nginx")
+        );
+        assert_eq!(below(Path::new("/"), Path::new("/usr")), Path::new("/usr"));
+        let root = Path::new("/mnt");
+        assert_eq!(within(root, Path::new("/mnt/etc/p.toml")), Path::new("/etc/p.toml"));
+        assert_eq!(within(root, Path::new("/etc/p.toml")), Path::new("/etc/p.toml"));
+    }
+
+    #[test]
+    fn links_stay_in_their_system() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        fs::create_dir_all(root.join("opt/bin")).unwrap();
+        for (target, link) in [
+            ("/opt/bin", "bin"),
+            ("../../../opt", "relative"),
+            ("/loop", "loop"),
+            ("/bin/server", "server"),
+        ] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        for (path, expected) in [
+            ("/bin/sh", "opt/bin/sh"),
+            ("/relative/./x", "opt/x"),
+            ("/../../etc", "etc"),
+            ("/server", "opt/bin/server"),
+            ("/loop", "loop"),
+        ] {
+            assert_eq!(below(root, Path::new(path)), root.join(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn directories_are_made_for_all_with_those_above() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("a/b");
+        make_directory_for_all(&directory).unwrap();
+        make_directory_for_all(&directory).unwrap();
+        for made in [directory.as_path(), directory.parent().unwrap()] {
+            assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o755);
+        }
+        write_for_all(&directory.join("file"), "").unwrap();
+        assert!(make_directory_for_all(&directory.join("file/c")).is_err());
+    }
 }

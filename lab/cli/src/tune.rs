@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let text = file::render(&record, &verdict, before.as_ref());
     if let Some(text) = text.as_ref().filter(|_| writes) {
-        system::write(&args.file, text)?;
+        system::write_for_all(&args.file, text)?;
     }
     if args.json {
         let answer = Answer { record: &record, verdict: &verdict, file: text };
@@ -131,7 +131,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn may_write(path: &Path) -> anyhow::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = parent.unwrap_or(Path::new("."));
-    let tried = fs::create_dir_all(directory).and_then(|()| tempfile::tempfile_in(directory));
+    let tried = system::make_directory_for_all(directory);
+    let tried = tried.and_then(|()| tempfile::tempfile_in(directory));
     tried.map(drop).with_context(|| {
         format!(
             "cannot write {}; name another file with --file, or only look with --dry-run",

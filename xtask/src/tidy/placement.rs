@@ -111,6 +111,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "packets/classify/src/live/draft.rs", // chunks that no reader looks at
         "packets/classify/src/run",           // rooms, and a table mapped from a file
         "crates/c/src",                       // speaks C
+        "crates/cli/src/sigpipe.rs",          // before Rust's runtime, and before execve
         "crates/cpu/src/chain.rs",            // the chain that meters the clock
         "crates/cpu/src/environment.rs",      // asks whether it can be trusted
         "crates/cpu/src/features.rs",         // asks which registers are saved
@@ -247,6 +248,7 @@ const PLACES: &[Placement] = &[
         places: &[
             "crates/bridge/src",
             "crates/c/src",
+            "crates/cli/src/sigpipe.rs", // called before `main`
             "crates/ossl-sys/src",
             "crates/provider/src",
             "crates/runtime/src",

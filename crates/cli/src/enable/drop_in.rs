@@ -43,6 +43,12 @@ impl DropIn {
         }
         let mut preload = quoted(libraries.runtime.as_os_str())?;
         if let Some(others) = unit.preload.as_deref().filter(|others| !others.is_empty()) {
+            // Its specifiers, if it has any, are for systemd.
+            if others.contains(['"', '\\']) {
+                bail!(
+                    "{name} preloads {others}, which has quotes or the like; preload it otherwise"
+                );
+            }
             write!(preload, ":{others}")?;
         }
         let provider = quoted(libraries.provider.as_os_str())?;

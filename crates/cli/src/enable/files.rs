@@ -161,7 +161,7 @@ impl Change {
             Change::MakeDirectory { path, mode } => fs::create_dir(&path)
                 .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
                 .with_context(|| format!("cannot make {}; run this as root", path.display())),
-            Change::Write { path, text } => system::write(&path, &text),
+            Change::Write { path, text } => system::write_for_all(&path, &text),
             Change::RemoveFile(path) => fs::remove_file(&path)
                 .with_context(|| format!("cannot remove {}; run this as root", path.display())),
             Change::RemoveDirectory(path) => fs::remove_dir(&path)

@@ -8,6 +8,7 @@ mod files;
 mod status;
 mod unit;
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -22,7 +23,7 @@ use self::unit::Unit;
 use crate::flags::{Flags, Variables};
 use crate::libraries::Libraries;
 use crate::output;
-use crate::run::fitness::{self, Fitness};
+use crate::run::fitness::{Fitness, Start};
 use crate::system;
 
 /// Accelerates a service of systemd from its next start on
@@ -74,19 +75,32 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     let Service { name, dry_run, root } = &args.service;
     let root = system_at(root)?;
     let unit = Unit::find(&root, name)?;
-    let fitness = fitness::judge(&below(&root, &unit.program));
+    let fitness = match unit.is_program_unknown {
+        true => Fitness::Accelerates,
+        false => Start { root: &root, is_by_root: unit.starts_as_root() }
+            .judge(&system::below(&root, &unit.program)),
+    };
     if let Fitness::RunsUnchanged(reason) = &fitness {
         bail!("{name} would run unchanged: {reason}");
     }
     let variables = variables(&args.flags, &root)?;
-    let drop_in = DropIn::for_service(name, &unit, &libraries(&root)?, &variables)?;
+    if let Some(user) = args.flags.lane_user.as_ref().filter(|_| !unit.starts_as_root()) {
+        bail!(
+            "only root can have the lane process run as {user}, and {name} does not start as root; \
+             give no --lane-user"
+        );
+    }
+    let libraries = Libraries::find_below(&root)?;
+    check_readable(&root, name, &unit, &libraries, &variables)?;
+    let drop_in = DropIn::for_service(name, &unit, &libraries, &variables)?;
     let plan = Plan::to_enable(&root, name, &drop_in)?;
     let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;
     if changes > 0 && !dry_run {
         output::print(&format!(
-            "{name} is accelerated when it is started again: systemctl restart {name}\n\
-             Then `widelane status` tells what it does, and `widelane top` what it does now."
+            "{name} is accelerated when it is started again: systemctl restart {}\n\
+             Then `widelane status` tells what it does, and `widelane top` what it does now.",
+            unit::systemctl_name(name)
         ))?;
     }
     if fitness == Fitness::PassesOn {
@@ -114,7 +128,8 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
     carry_out(plan, *dry_run, &root)?;
     if changes > 0 && !dry_run {
         output::print(&format!(
-            "{name} runs as it was when it is started again: systemctl restart {name}"
+            "{name} runs as it was when it is started again: systemctl restart {}",
+            unit::systemctl_name(name)
         ))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -151,39 +166,51 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Makes sure that a service whose user is not root can read what it is to load and to obey.
+fn check_readable(
+    root: &Path,
+    name: &str,
+    unit: &Unit,
+    libraries: &Libraries,
+    variables: &Variables,
+) -> anyhow::Result<()> {
+    let named = variables.iter().find(|(name, _)| *name == policy::PATH_VARIABLE);
+    let named = named.map(|(_, value)| value).filter(|value| *value != policy::AUTO);
+    let policy = Path::new(named.map_or(OsStr::new(policy::SYSTEM_PATH), OsString::as_os_str));
+    for file in [&*libraries.runtime, &*libraries.provider, policy] {
+        let outside = system::below(root, file);
+        // There need be no policy.
+        if !outside.exists() {
+            continue;
+        }
+        if let Some(closed) = unit.obstacle_to_read(root, &outside) {
+            bail!(
+                "{name} does not start as root, and {} is closed to its user, so that it could \
+                 not read {}; open it to everybody, or keep the file elsewhere",
+                closed.display(),
+                file.display()
+            );
+        }
+    }
+    Ok(())
+}
+
 /// The variables of the flags as a server below `root` will read them, whose policy can be used.
 fn variables(given: &Flags, root: &Path) -> anyhow::Result<Variables> {
-    let flags =
-        Flags { policy: given.policy.clone().map(|path| within(root, path)), ..given.clone() };
+    let flags = Flags {
+        policy: given.policy.as_deref().map(|path| system::within(root, path)),
+        ..given.clone()
+    };
     let variables = flags.variables()?;
-    let policy = flags.resolve(below(root, Path::new(policy::SYSTEM_PATH)), |name| {
+    let policy = flags.resolve(system::below(root, Path::new(policy::SYSTEM_PATH)), |name| {
         let (_, value) = variables.iter().find(|(given, _)| *given == name)?;
         let is_file = name == policy::PATH_VARIABLE && value != policy::AUTO;
-        Some(if is_file { below(root, Path::new(value)).into() } else { value.clone() })
+        Some(if is_file { system::below(root, Path::new(value)).into() } else { value.clone() })
     })?;
     if root == Path::new("/") {
         flags.check_lane_process(&policy)?;
     }
     Ok(variables)
-}
-
-/// The libraries as a server below `root` will find them.
-fn libraries(root: &Path) -> anyhow::Result<Libraries> {
-    let found = Libraries::find()?;
-    Ok(Libraries { provider: within(root, found.provider), runtime: within(root, found.runtime) })
-}
-
-/// A path as seen from inside of `root`.
-fn within(root: &Path, path: PathBuf) -> PathBuf {
-    match path.strip_prefix(root) {
-        Ok(inner) => Path::new("/").join(inner),
-        Err(_) => path,
-    }
-}
-
-/// An absolute path as seen from outside of `root`.
-fn below(root: &Path, path: &Path) -> PathBuf {
-    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 #[cfg(test)]
@@ -197,17 +224,5 @@ mod tests {
         for wrong in ["", "../nginx", "a/b", ".hidden", "a b", "a\n"] {
             assert!(service_name(wrong).is_err(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn paths_are_seen_from_inside_and_outside() {
-        assert_eq!(
-            below(Path::new("/mnt"), Path::new("/usr/sbin/nginx")),
-            Path::new("/mnt/usr/sbin/nginx")
-        );
-        assert_eq!(below(Path::new("/"), Path::new("/usr")), Path::new("/usr"));
-        let root = Path::new("/mnt");
-        assert_eq!(within(root, "/mnt/etc/p.toml".into()), Path::new("/etc/p.toml"));
-        assert_eq!(within(root, "/etc/p.toml".into()), Path::new("/etc/p.toml"));
     }
 }

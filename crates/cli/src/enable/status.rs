@@ -1,6 +1,8 @@
 //! `widelane status`: which services are enabled, and whether their processes are accelerated.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,9 +12,9 @@ use widelane_tables::{Block, Kind, Table, Tone, count, percent};
 
 use super::drop_in::{self, FILE_NAME};
 use super::files;
-use super::unit::Unit;
+use super::unit::{self, Unit};
 use crate::libraries::RUNTIME_NAME;
-use crate::live::{self, Directories, Survey};
+use crate::live::{self, Directories, Objection, Skipped, Survey};
 use crate::output;
 
 /// Tells which services are enabled, and whether their processes are accelerated
@@ -36,7 +38,8 @@ const KNOWN: [&str; 2] = ["haproxy", "nginx"];
 #[derive(Debug, Serialize)]
 struct Service {
     service: String,
-    enabled: bool,
+    /// None where the drop-in's directory is closed to this user.
+    enabled: Option<bool>,
     /// Whether somebody has edited the drop-in.
     edited: bool,
     /// Its processes.
@@ -45,6 +48,8 @@ struct Service {
     processes_without: usize,
     /// Those of them that have counters.
     processes_accelerated: usize,
+    /// Those of them whose counters are of another version, as before an upgrade.
+    processes_of_other_version: usize,
     handshakes: u64,
     operations: u64,
     batched_share: Option<f64>,
@@ -56,6 +61,36 @@ struct Service {
     policies: BTreeSet<&'static str>,
     /// What to do.
     advice: Option<String>,
+}
+
+/// Where the processes of a service are.
+enum Running {
+    /// These are all.
+    Here(Vec<u32>),
+    /// `/proc` does not show them to this user.
+    Hidden,
+    /// The service is one of a system that does not run here.
+    Elsewhere,
+}
+
+impl Running {
+    fn find(root: &Path, service: &str, program: Option<&OsStr>) -> Self {
+        if root != Path::new("/") {
+            return Running::Elsewhere;
+        }
+        let found = live::of_service(service, program);
+        if found.is_empty() && live::are_others_hidden() {
+            return Running::Hidden;
+        }
+        Running::Here(found)
+    }
+
+    fn pids(&self) -> &[u32] {
+        match self {
+            Running::Here(pids) => pids,
+            Running::Hidden | Running::Elsewhere => &[],
+        }
+    }
 }
 
 /// Tells of all services.
@@ -90,12 +125,25 @@ pub fn enabled(root: &Path) -> Vec<String> {
 
 impl Service {
     fn look(root: &Path, service: String, survey: &Survey) -> Self {
-        let path = files::directory(root, &service).join(FILE_NAME);
-        let drop_in = files::read(&path).ok().flatten();
         let unit = Unit::find(root, &service);
-        let program = unit.as_ref().ok().and_then(|unit| unit.program.file_name()?.to_str());
-        let running = live::of_service(&service, program);
+        let program = unit.as_ref().ok().and_then(|unit| unit.program.file_name());
+        let running = Running::find(root, &service, program);
+        Service::with(root, service, survey, &running)
+    }
+
+    fn with(root: &Path, service: String, survey: &Survey, where_it_runs: &Running) -> Self {
+        let path = files::directory(root, &service).join(FILE_NAME);
+        let drop_in = files::read(&path);
+        let enabled = match &drop_in {
+            Ok(text) => Some(text.is_some()),
+            Err(_) => path.is_file().then_some(true),
+        };
+        let running = where_it_runs.pids();
         let is_without = |pid: &&u32| live::has_loaded(**pid, RUNTIME_NAME) == Some(false);
+        let is_of_other_version = |skipped: &&Skipped| {
+            skipped.objection == Objection::Version
+                && skipped.pid().is_some_and(|pid| running.contains(&pid))
+        };
         let accelerated: Vec<_> =
             survey.processes.iter().filter(|process| running.contains(&process.pid)).collect();
         let sum = |figure: fn(&widelane_host::counters::Counts) -> u64| {
@@ -105,11 +153,12 @@ impl Service {
         let batched =
             sum(|counts| counts.kinds().map(|(_, kind)| kind.batched + kind.pooled).sum());
         let mut found = Service {
-            enabled: drop_in.is_some(),
-            edited: drop_in.as_deref().is_some_and(|text| !drop_in::is_untouched(text)),
+            enabled,
+            edited: matches!(&drop_in, Ok(Some(text)) if !drop_in::is_untouched(text)),
             processes: running.len(),
             processes_without: running.iter().filter(is_without).count(),
             processes_accelerated: accelerated.len(),
+            processes_of_other_version: survey.skipped.iter().filter(is_of_other_version).count(),
             handshakes: sum(|counts| counts.handshakes),
             operations,
             batched_share: (operations > 0).then(|| batched as f64 / operations as f64),
@@ -123,30 +172,53 @@ impl Service {
             advice: None,
             service,
         };
-        found.advice = match unit {
-            Err(error) => Some(error.to_string()),
-            Ok(_) => found.advise(),
+        found.advice = match (Unit::find(root, &found.service), drop_in) {
+            (Err(error), _) => Some(error.to_string()),
+            (Ok(_), Err(error)) => Some(format!("{error:#}{}", remedy(&error))),
+            (Ok(_), Ok(_)) => found.advise(root, where_it_runs),
         };
         found
     }
 
-    fn advise(&self) -> Option<String> {
+    fn advise(&self, root: &Path, running: &Running) -> Option<String> {
         let name = &self.service;
-        if !self.enabled && self.processes_accelerated == 0 {
-            return Some(format!("`widelane enable {name}` accelerates it"));
+        let unit = unit::systemctl_name(name);
+        if self.enabled != Some(true) {
+            let of_root = match running {
+                Running::Elsewhere => format!(" --root {}", root.display()),
+                Running::Here(_) | Running::Hidden => String::new(),
+            };
+            let advice = format!("`widelane enable {name}{of_root}` accelerates it");
+            return Some(advice).filter(|_| self.processes_accelerated == 0);
+        }
+        match running {
+            Running::Here(_) => {}
+            Running::Hidden => {
+                return Some("its processes are hidden (hidepid); run this as root".to_owned());
+            }
+            Running::Elsewhere => return None,
+        }
+        if self.processes_of_other_version > 0 {
+            return Some(format!(
+                "`systemctl restart {unit}`: {} of its processes still run another version of \
+                 widelane, as before an upgrade",
+                self.processes_of_other_version
+            ));
         }
         match (self.processes, self.processes_accelerated) {
-            _ if !self.enabled => None,
+            (0, _) if name.ends_with('@') => {
+                Some(format!("start a service of it, such as `systemctl start {name}NAME`"))
+            }
             (0, _) => Some(format!("`systemctl start {name}` starts it")),
             (all, 0) if self.processes_without == all => Some(format!(
-                "`systemctl restart {name}`; if it was started again since it was enabled, \
+                "`systemctl restart {unit}`; if it was started again since it was enabled, \
                  something keeps LD_PRELOAD or the libraries from it (a wrapper, AppArmor): \
-                 `journalctl -u {name} | grep -e widelane -e ld.so`, \
+                 `journalctl -u {unit} | grep -e widelane -e ld.so`, \
                  docs/operate/troubleshooting.md"
             )),
             (_, 0) => Some(format!(
                 "no handshake came to it yet, or it cannot write its counters: \
-                 `journalctl -u {name} | grep widelane:`"
+                 `journalctl -u {unit} | grep widelane:`"
             )),
             _ if self.device_faults > 0 => Some(format!(
                 "its QAT device has failed {} operations, which the CPU has done: \
@@ -159,9 +231,10 @@ impl Service {
 
     fn cells(&self) -> Vec<String> {
         let enabled = match (self.enabled, self.edited) {
-            (true, true) => "yes, edited",
-            (true, false) => "yes",
-            (false, _) => "no",
+            (Some(true), true) => "yes, edited",
+            (Some(true), false) => "yes",
+            (Some(false), _) => "no",
+            (None, _) => "unknown",
         };
         vec![
             self.service.clone(),
@@ -175,6 +248,12 @@ impl Service {
             self.advice.clone().unwrap_or_default(),
         ]
     }
+}
+
+/// What helps somebody who cannot read a file.
+fn remedy(error: &anyhow::Error) -> &'static str {
+    let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    if error.downcast_ref().is_some_and(is_closed) { "; run this as root" } else { "" }
 }
 
 fn blocks(services: &[Service]) -> Vec<Block> {
@@ -205,4 +284,149 @@ fn blocks(services: &[Service]) -> Vec<Block> {
         blocks.push(Block::Table(table.without_empty_columns()));
     }
     blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use widelane_testkit::program::install;
+
+    use super::*;
+
+    /// A system with a service that is enabled.
+    struct System(tempfile::TempDir);
+
+    const DROP_IN: &str = "etc/systemd/system/server.service.d/widelane.conf";
+
+    impl System {
+        fn new() -> Self {
+            let system = System(tempfile::tempdir().unwrap());
+            system.write("lib/systemd/system/server.service", "[Service]\nExecStart=/server\n");
+            system.write(DROP_IN, "");
+            system
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.0.path().join(path)
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+            fs::write(self.path(path), text).unwrap();
+        }
+
+        fn look(&self, survey: &Survey, running: &Running) -> Service {
+            Service::with(self.0.path(), "server".to_owned(), survey, running)
+        }
+
+        fn advice(&self, survey: &Survey, running: &Running) -> String {
+            self.look(survey, running).advice.unwrap_or_default()
+        }
+    }
+
+    /// A library that this process has loaded, and others can.
+    fn any_library() -> PathBuf {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let mut paths = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+        let path = paths.find(|path| path.ends_with("libgcc_s.so.1"));
+        path.expect("of every program").into()
+    }
+
+    /// A program that waits, with all libraries that it is linked with.
+    fn start(program: &Path, preload: Option<&Path>) -> Child {
+        let mut server = Command::new(program);
+        server.arg("dgst").stdin(Stdio::piped()).stdout(Stdio::null());
+        let server = server.envs(preload.map(|path| ("LD_PRELOAD", path))).spawn().unwrap();
+        // What is preloaded comes before the libraries that it is linked with.
+        let maps = format!("/proc/{}/maps", server.id());
+        let end = Instant::now() + Duration::from_secs(30);
+        while !fs::read_to_string(&maps).unwrap().contains("libcrypto") && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
+        }
+        server
+    }
+
+    #[test]
+    fn what_was_not_started_again_is_told_from_what_has_no_handshakes() {
+        let openssl = Path::new("/usr/bin/openssl");
+        if !openssl.exists() {
+            eprintln!("openssl is not installed: nothing was tested");
+            return;
+        }
+        let system = System::new();
+        let (program, library) = (system.path("server"), system.path(RUNTIME_NAME));
+        install(openssl, &program);
+        fs::copy(any_library(), &library).unwrap();
+        for (preload, expected) in [
+            (None, ["systemctl restart server", "something keeps LD_PRELOAD"]),
+            (Some(&*library), ["no handshake came to it yet", "journalctl -u server"]),
+        ] {
+            let mut server = start(&program, preload);
+            let advice = system.advice(&Survey::default(), &Running::Here(vec![server.id()]));
+            drop(server.stdin.take());
+            server.wait().unwrap();
+            for part in expected {
+                assert!(advice.contains(part), "{part} is missing in {advice}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_of_before_an_upgrade_is_to_be_restarted() {
+        let system = System::new();
+        let own = std::process::id();
+        let skipped = |pid: u32, objection: Objection| Skipped {
+            path: format!("/run/widelane/{pid}.counters").into(),
+            objection,
+        };
+        let survey = |skipped| Survey { skipped, ..Survey::default() };
+        let running = Running::Here(vec![own]);
+        let upgraded = survey(vec![skipped(own, Objection::Version)]);
+        let service = system.look(&upgraded, &running);
+        assert_eq!(service.processes_of_other_version, 1);
+        let advice = service.advice.unwrap();
+        assert!(advice.starts_with("`systemctl restart server`: 1 of its processes"), "{advice}");
+        for others in [skipped(own, Objection::NotAFile), skipped(own + 1, Objection::Version)] {
+            let service = system.look(&survey(vec![others]), &running);
+            assert_eq!(service.processes_of_other_version, 0);
+            assert!(!service.advice.unwrap().contains("another version"));
+        }
+    }
+
+    #[test]
+    fn processes_that_are_hidden_or_elsewhere_are_not_missing() {
+        let system = System::new();
+        let survey = Survey::default();
+        let advice = system.advice(&survey, &Running::Here(Vec::new()));
+        assert_eq!(advice, "`systemctl start server` starts it");
+        assert!(system.advice(&survey, &Running::Hidden).contains("hidepid"));
+        assert_eq!(system.advice(&survey, &Running::Elsewhere), "");
+    }
+
+    #[test]
+    fn a_drop_in_that_cannot_be_read_is_there_nevertheless() {
+        let system = System::new();
+        // Nobody can read a text from it, not even root.
+        fs::write(system.path(DROP_IN), [0xff]).unwrap();
+        let service = system.look(&Survey::default(), &Running::Here(Vec::new()));
+        assert_eq!((service.enabled, service.edited), (Some(true), false));
+        assert!(service.advice.unwrap().starts_with("cannot read "));
+
+        fs::remove_file(system.path(DROP_IN)).unwrap();
+        let directory = system.path(DROP_IN).parent().unwrap().to_owned();
+        let look = || system.look(&Survey::default(), &Running::Here(Vec::new()));
+        assert_eq!(look().enabled, Some(false));
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o000)).unwrap();
+        if fs::read_dir(&directory).is_err() {
+            assert_eq!((look().enabled, &*look().cells()[1]), (None, "unknown"));
+            assert!(look().advice.unwrap().ends_with("run this as root"));
+        }
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use nix::unistd::User;
 
-use super::below;
 use super::drop_in::FILE_NAME;
+use crate::system::below;
 
 /// Says that a system has no such service.
 pub fn no_service(root: &Path, name: &str) -> String {
@@ -29,8 +31,14 @@ const DIRECTORIES: [&str; 5] = [
 /// What concerns us of a service.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unit {
-    /// The program that it starts.
+    /// The program that it starts, as systemd is told of it where it is not known.
     pub program: PathBuf,
+    /// Whether the program's path has specifiers that only systemd knows.
+    pub is_program_unknown: bool,
+    /// The user that it runs as, where it names one.
+    pub user: Option<String>,
+    /// Whether its program is started by root whatever user it names.
+    pub is_privileged: bool,
     /// What it preloads already.
     pub preload: Option<String>,
     /// Whether it may write to few directories only.
@@ -64,7 +72,7 @@ impl Unit {
         };
         let mut unit = Unit::default();
         for (path, text) in [file].into_iter().chain(drop_ins(root, name)) {
-            unit.add(root, &path, &text)?;
+            unit.add(root, name, &path, &text)?;
         }
         if unit.is_dynamic_user {
             unit.is_read_only = true;
@@ -74,6 +82,33 @@ impl Unit {
             bail!("service {name} starts no program; is it masked?");
         }
         Ok(unit)
+    }
+
+    /// Whether root starts its program.
+    pub fn starts_as_root(&self) -> bool {
+        let is_roots = matches!(self.user.as_deref(), None | Some("root" | "0"));
+        self.is_privileged || (is_roots && !self.is_dynamic_user)
+    }
+
+    /// What keeps its program from reading a file, whose path begins with the directory of the
+    /// system: a directory on the way, or the file itself. Only what is open to everybody, or to
+    /// the user as owner, counts as readable.
+    pub fn obstacle_to_read(&self, root: &Path, file: &Path) -> Option<PathBuf> {
+        if self.starts_as_root() {
+            return None;
+        }
+        // Other systems have other users.
+        let user = self.user.as_deref().filter(|_| root == Path::new("/")).and_then(user_number);
+        let is_closed = |path: &&Path, need: u32| {
+            let Ok(metadata) = path.metadata() else { return true };
+            let shift = if user == Some(metadata.uid()) { 6 } else { 0 };
+            metadata.mode() >> shift & need == 0
+        };
+        let mut above = file.ancestors().skip(1).take_while(|path| path.starts_with(root));
+        above
+            .find(|path| is_closed(path, 0o1))
+            .or_else(|| Some(file).filter(|path| is_closed(path, 0o4)))
+            .map(Path::to_owned)
     }
 
     /// The setting that hides a file from the service, if one does.
@@ -87,6 +122,13 @@ impl Unit {
 
     /// What is left for the operator to do.
     pub fn remarks(&self, root: &Path) -> Vec<String> {
+        if self.is_program_unknown {
+            return vec![format!(
+                "Which program {} is, only systemd knows: `widelane status` tells whether it is \
+                 accelerated when it runs",
+                self.program.display()
+            )];
+        }
         let name = self.program.to_string_lossy().trim_start_matches('/').replace('/', ".");
         let profile = root.join("etc/apparmor.d").join(&name);
         let remark = profile.exists().then(|| {
@@ -100,15 +142,13 @@ impl Unit {
     }
 
     /// Takes up what one file adds.
-    fn add(&mut self, root: &Path, path: &Path, text: &str) -> anyhow::Result<()> {
+    fn add(&mut self, root: &Path, name: &str, path: &Path, text: &str) -> anyhow::Result<()> {
         for (key, value) in service_settings(text) {
             match key.as_str() {
-                "ExecStart" => {
-                    // Prefixes such as `-` and `!` change how it is started, not what.
-                    let command = value.trim_start_matches(['-', '@', ':', '+', '!']);
-                    if let Some(program) = command.split_whitespace().next() {
-                        self.program = found(root, program);
-                    }
+                "ExecStart" => self.set_program(root, name, &value),
+                "User" => {
+                    let user = expanded(&value, name).unwrap_or(value);
+                    self.user = Some(user).filter(|user| !user.is_empty());
                 }
                 "ProtectSystem" => self.is_read_only = value == "strict",
                 "ProtectHome" => self.set_hiding("ProtectHome", &value),
@@ -132,7 +172,11 @@ impl Unit {
                     path.display()
                 ),
                 "EnvironmentFile" => {
-                    let file = Path::new(value.trim_start_matches('-'));
+                    // What is not known now, nobody can look into.
+                    let Some(file) = expanded(value.trim_start_matches('-'), name) else {
+                        continue;
+                    };
+                    let file = Path::new(&file);
                     let text = fs::read_to_string(below(root, file)).unwrap_or_default();
                     let sets = |line: &str| line.trim_start().starts_with("LD_PRELOAD=");
                     if text.lines().any(sets) {
@@ -147,6 +191,19 @@ impl Unit {
             }
         }
         Ok(())
+    }
+
+    fn set_program(&mut self, root: &Path, name: &str, command: &str) {
+        let words = words(command);
+        let word = words.first().map_or("", String::as_str);
+        // Prefixes change how it is started, not what.
+        let program = word.trim_start_matches(['-', '@', ':', '+', '!', '|']);
+        let prefixes = &word[..word.len() - program.len()];
+        // Two exclamation marks have a meaning only where the kernel lacks ambient capabilities.
+        self.is_privileged = prefixes.contains('+') || prefixes.matches('!').count() == 1;
+        let known = expanded(program, name);
+        self.is_program_unknown = known.is_none();
+        self.program = known.map_or_else(|| program.into(), |program| found(root, &program));
     }
 
     fn set_hiding(&mut self, setting: &'static str, value: &str) {
@@ -168,6 +225,49 @@ impl Unit {
         self.preload = Some(preload.to_owned());
         Ok(())
     }
+}
+
+/// A word of a unit file with its specifiers replaced; none if it has one that is not known before
+/// the service starts. A template (`haproxy@`) knows nothing of its instances.
+fn expanded(word: &str, name: &str) -> Option<String> {
+    let (prefix, instance) = name.split_once('@').unwrap_or((name, ""));
+    let is_template = name.ends_with('@');
+    let last = prefix.rsplit_once('-').map_or(prefix, |(_, last)| last);
+    let unescaped = |text: &str| text.replace('-', "/");
+    let mut expanded = String::new();
+    let mut chars = word.chars();
+    while let Some(char) = chars.next() {
+        if char != '%' {
+            expanded.push(char);
+            continue;
+        }
+        let value = match chars.next()? {
+            '%' => "%".to_owned(),
+            'p' => prefix.to_owned(),
+            'P' => unescaped(prefix),
+            'j' => last.to_owned(),
+            'J' => unescaped(last),
+            _ if is_template => return None,
+            'n' => format!("{name}.service"),
+            'N' => name.to_owned(),
+            'i' => instance.to_owned(),
+            'I' => unescaped(instance),
+            _ => return None,
+        };
+        expanded.push_str(&value);
+    }
+    Some(expanded)
+}
+
+/// The number of a user of this system, by name or number.
+fn user_number(user: &str) -> Option<u32> {
+    let by_name = || User::from_name(user).ok().flatten().map(|user| user.uid.as_raw());
+    user.parse().ok().or_else(by_name)
+}
+
+/// What `systemctl` and `journalctl` are told to act on a service: of a template, all instances.
+pub fn systemctl_name(name: &str) -> String {
+    if name.ends_with('@') { format!("'{name}*'") } else { name.to_owned() }
 }
 
 /// Whether systemd reads a file after our drop-in.
@@ -200,8 +300,9 @@ fn unit_file(root: &Path, name: &str) -> Option<(PathBuf, String)> {
     let names = [Some(format!("{name}.service")), template];
     DIRECTORIES.iter().find_map(|directory| {
         names.iter().flatten().find_map(|name| {
-            let path = root.join(directory).join(name);
-            Some((path.clone(), fs::read_to_string(path).ok()?))
+            let path = Path::new(directory).join(name);
+            let text = fs::read_to_string(below(root, &path)).ok()?;
+            Some((root.join(path), text))
         })
     })
 }
@@ -227,13 +328,14 @@ fn drop_ins(root: &Path, name: &str) -> impl Iterator<Item = (PathBuf, String)> 
         .rev()
         .flat_map(|above| names.iter().map(move |directory| Path::new(above).join(directory)));
     for directory in directories {
-        for entry in fs::read_dir(root.join(directory)).into_iter().flatten().flatten() {
-            let (path, file_name) = (entry.path(), entry.file_name());
+        let entries = fs::read_dir(below(root, &directory)).into_iter().flatten().flatten();
+        for file_name in entries.map(|entry| entry.file_name()) {
+            let path = directory.join(&file_name);
             if path.extension().is_some_and(|extension| extension == "conf")
                 && file_name != FILE_NAME
-                && let Ok(text) = fs::read_to_string(&path)
+                && let Ok(text) = fs::read_to_string(below(root, &path))
             {
-                found.insert(file_name, (path, text));
+                found.insert(file_name, (root.join(path), text));
             }
         }
     }
@@ -260,11 +362,18 @@ fn service_settings(text: &str) -> Vec<(String, String)> {
     settings
 }
 
-/// Words apart by spaces, in quotes where they have some themselves.
+/// Words apart by spaces, in quotes where they have some themselves, or escaped as in C.
 fn words(value: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
-    for char in value.chars() {
+    let mut rest = value;
+    while let Some(char) = rest.chars().next() {
+        if let Some((escaped, behind)) = escape(rest) {
+            words.last_mut().expect("never empty").push(escaped);
+            rest = behind;
+            continue;
+        }
+        rest = &rest[char.len_utf8()..];
         match quote {
             Some(open) if char == open => quote = None,
             None if matches!(char, '"' | '\'') => quote = Some(char),
@@ -274,6 +383,22 @@ fn words(value: &str) -> Vec<String> {
     }
     words.retain(|word| !word.is_empty());
     words
+}
+
+/// The character that an escape at the beginning of a text stands for, and what is behind it.
+fn escape(text: &str) -> Option<(char, &str)> {
+    let behind = text.strip_prefix('\\')?;
+    if let Some(hexadecimal) = behind.strip_prefix('x') {
+        let byte = u8::from_str_radix(hexadecimal.get(..2)?, 16).ok().filter(u8::is_ascii)?;
+        return Some((byte.into(), &hexadecimal[2..]));
+    }
+    let escaped = match behind.chars().next()? {
+        's' => ' ',
+        't' => '\t',
+        char @ ('\\' | '"' | '\'') => char,
+        _ => return None,
+    };
+    Some((escaped, &behind[1..]))
 }
 
 #[cfg(test)]
@@ -333,6 +458,17 @@ mod tests {
         assert_eq!(system.find().unwrap().preload.as_deref(), Some("/own.so"));
     }
 
+    /// `systemctl enable` makes such links of names that a unit has beside its own.
+    #[test]
+    fn a_unit_may_have_a_second_name() {
+        let system = System::new(UNIT);
+        system.write("etc/systemd/system/x.service", "");
+        let link = system.0.path().join("etc/systemd/system/other.service");
+        std::os::unix::fs::symlink("/lib/systemd/system/server.service", link).unwrap();
+        let unit = Unit::find(system.0.path(), "other").unwrap();
+        assert_eq!(unit.program, Path::new("/usr/sbin/server"));
+    }
+
     #[test]
     fn an_environment_is_not_cleared_behind_ours() {
         let system = System::new(UNIT);
@@ -361,6 +497,106 @@ mod tests {
         assert_eq!(system.find().unwrap().program, Path::new("/bin/server"));
         system.write("usr/sbin/server", "");
         assert_eq!(system.find().unwrap().program, Path::new("/usr/sbin/server"));
+    }
+
+    #[test]
+    fn a_program_in_quotes_or_escaped_is_found() {
+        for command in [
+            "\"/opt/my server/bin/server\" -x",
+            "-'/opt/my server/bin/server'",
+            "\"-/opt/my server/bin/server\"",
+            "/opt/my\\x20server/bin/server -x",
+            "/opt/my\\sserver/bin/server",
+        ] {
+            let unit = System::new(&format!("[Service]\nExecStart={command}\n")).find().unwrap();
+            assert_eq!(unit.program, Path::new("/opt/my server/bin/server"), "{command}");
+        }
+        let system = System::new(&format!("{UNIT}ExecStart=\n"));
+        assert!(system.refusal().contains("starts no program"));
+    }
+
+    #[test]
+    fn specifiers_are_those_of_the_instance() {
+        for (word, expected) in [
+            ("/opt/%i/%p", Some("/opt/in-side/a-b")),
+            ("%I %j", Some("in/side b")),
+            ("%n %N", Some("a-b@in-side.service a-b@in-side")),
+            ("%%i %P %J", Some("%i a/b b")),
+            ("/%t/x", None),
+            ("100%", None),
+        ] {
+            assert_eq!(expanded(word, "a-b@in-side").as_deref(), expected, "{word}");
+        }
+        assert_eq!(expanded("/%p%%", "a-b@").as_deref(), Some("/a-b%"));
+        for unknown in ["%i", "%I", "%n", "%N"] {
+            assert_eq!(expanded(unknown, "a-b@"), None, "{unknown}");
+        }
+        assert_eq!(expanded("%p%i %n", "server").as_deref(), Some("server server.service"));
+    }
+
+    #[test]
+    fn a_program_that_only_systemd_knows_is_passed_on_with_a_remark() {
+        let system = System::new(UNIT);
+        system.write(
+            "lib/systemd/system/many@.service",
+            "[Service]\nExecStart=/opt/%i/server\nEnvironmentFile=/etc/default/%i\nUser=%i\n",
+        );
+        system.write("etc/default/web", "LD_PRELOAD=/a.so\n");
+        let find = |name: &str| Unit::find(system.0.path(), name);
+        assert!(find("many@web").unwrap_err().to_string().contains("/etc/default/web sets"));
+        let unit = find("many@other").unwrap();
+        assert_eq!((unit.program, unit.user), ("/opt/other/server".into(), Some("other".into())));
+        let template = find("many@").unwrap();
+        assert!(template.is_program_unknown && !template.starts_as_root());
+        assert!(template.remarks(system.0.path())[0].contains("/opt/%i/server"));
+        assert!(!find("server").unwrap().is_program_unknown);
+    }
+
+    #[test]
+    fn who_starts_the_program_is_known() {
+        for (settings, is_root) in [
+            ("", true),
+            ("User=root\n", true),
+            ("User=0\n", true),
+            ("User=www-data\nUser=\n", true),
+            ("User=www-data\n", false),
+            ("DynamicUser=yes\n", false),
+            ("User=www-data\nExecStart=+/s\n", true),
+            ("User=www-data\nExecStart=!/s\n", true),
+            ("User=www-data\nExecStart=-!!/s\n", false),
+        ] {
+            let unit = System::new(&format!("{UNIT}{settings}")).find().unwrap();
+            assert_eq!(unit.starts_as_root(), is_root, "{settings}");
+        }
+    }
+
+    #[test]
+    fn what_a_services_user_cannot_read_is_found() {
+        let system = System::new(UNIT);
+        let root = system.0.path();
+        system.write("home/admin/l.so", "");
+        let set_mode = |path: &str, mode: u32| {
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(root.join(path), permissions).unwrap();
+        };
+        let file = root.join("home/admin/l.so");
+        let user = Unit { user: Some("www-data".to_owned()), ..Unit::default() };
+        set_mode("", 0o755);
+        for path in ["home", "home/admin"] {
+            set_mode(path, 0o755);
+        }
+        set_mode("home/admin/l.so", 0o644);
+        assert_eq!(user.obstacle_to_read(root, &file), None);
+        for (path, closed, open) in [
+            ("home/admin/l.so", 0o640, 0o644),
+            ("home/admin", 0o700, 0o711),
+            ("home", 0o750, 0o755),
+        ] {
+            set_mode(path, closed);
+            assert_eq!(user.obstacle_to_read(root, &file), Some(root.join(path)));
+            assert_eq!(Unit::default().obstacle_to_read(root, &file), None);
+            set_mode(path, open);
+        }
     }
 
     #[test]

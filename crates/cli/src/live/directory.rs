@@ -122,7 +122,8 @@ fn shared(directory: &Path) -> anyhow::Result<PathBuf> {
         Ok(metadata) if metadata.is_symlink() && directory.is_dir() => {}
         Ok(_) => bail!("{} is not a directory; give another --counters-dir", directory.display()),
         Err(_) => {
-            fs::create_dir_all(directory).map_err(|error| cannot_make(directory, &error))?;
+            system::make_directory_for_all(directory)
+                .map_err(|error| cannot_make(directory, &error))?;
             fs::set_permissions(directory, Permissions::from_mode(SHARED_MODE))
                 .with_context(|| format!("cannot open {} to all users", directory.display()))?;
         }

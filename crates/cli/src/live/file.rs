@@ -11,7 +11,7 @@ use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, COUNTER
 use widelane_host::counters::Counts;
 
 use super::Process;
-use super::process::Facts;
+use super::process::{Facts, Unknown};
 
 /// Why a file is not believed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -19,6 +19,9 @@ pub enum Objection {
     /// Its process is gone, which is no fault.
     #[error("its process has ended")]
     Ended,
+    /// Its process runs, and may not be looked at.
+    #[error("its process is hidden from this user (hidepid); run this as root")]
+    Hidden,
     /// A symbolic link.
     #[error("it is a symbolic link; widelane makes none, somebody else put it there")]
     Link,
@@ -87,10 +90,17 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
         let is_of_ours =
             file.read_exact(&mut magic).is_ok() && magic == COUNTERS_MAGIC.to_ne_bytes();
         let size = Objection::Size { found: metadata.len(), expected: EXPECTED };
-        return Err(if is_of_ours { Objection::Version } else { size });
+        return Err(match (is_of_ours, Facts::of(pid)) {
+            (true, Err(Unknown::Ended)) => Objection::Ended,
+            (true, _) => Objection::Version,
+            (false, _) => size,
+        });
     }
     // Before anything is read: everybody may put files here, of any size that is cheap as a hole.
-    let facts = Facts::of(pid).ok_or(Objection::Ended)?;
+    let facts = Facts::of(pid).map_err(|unknown| match unknown {
+        Unknown::Ended => Objection::Ended,
+        Unknown::Hidden => Objection::Hidden,
+    })?;
     if metadata.uid() != 0 && !facts.users.contains(&metadata.uid()) {
         return Err(Objection::Owner { owner: metadata.uid(), user: facts.users[1] });
     }

@@ -16,7 +16,7 @@ use widelane_host::counters::Counts;
 pub use self::clock::Clocks;
 pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, try_out};
 pub use self::file::Objection;
-pub use self::process::{cpu_of, has_loaded, of_service};
+pub use self::process::{are_others_hidden, cpu_of, has_loaded, of_service};
 
 /// One accelerated process.
 #[derive(Clone, Debug)]
@@ -42,6 +42,13 @@ pub struct Skipped {
     pub path: PathBuf,
     /// Why.
     pub objection: Objection,
+}
+
+impl Skipped {
+    /// The process that the file is named after.
+    pub fn pid(&self) -> Option<u32> {
+        self.path.file_stem()?.to_str()?.parse().ok()
+    }
 }
 
 /// A look at everything in the directories.

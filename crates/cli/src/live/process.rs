@@ -1,8 +1,14 @@
 //! What `/proc` knows of a process.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use anyhow::{Context, bail};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// Who a process is.
 #[derive(Debug)]
@@ -17,18 +23,32 @@ pub struct Facts {
     pub threads: usize,
 }
 
+/// Why nothing is known of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// There is none, or only its exit status is left.
+    Ended,
+    /// There is one, and `/proc` does not show it to this user.
+    Hidden,
+}
+
 impl Facts {
-    /// Looks at a process; nothing if it has ended.
-    pub fn of(pid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    /// Looks at a process.
+    pub fn of(pid: u32) -> Result<Self, Unknown> {
+        let (Ok(stat), Ok(status)) = (text(pid, "stat"), text(pid, "status")) else {
+            return Err(if exists(pid) { Unknown::Hidden } else { Unknown::Ended });
+        };
+        Facts::parse(&stat, &status).ok_or(Unknown::Ended)
+    }
+
+    fn parse(stat: &str, status: &str) -> Option<Self> {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         let users: Vec<u32> =
             field("Uid:")?.split_whitespace().map_while(|user| user.parse().ok()).collect();
         let is_dead = field("State:").is_some_and(|state| state.trim_start().starts_with('Z'));
         let (name, _) = stat.split_once('(')?.1.rsplit_once(')')?;
         (!is_dead).then_some(Facts {
-            started_ticks: fields(&stat)?.get(19)?.parse().ok()?,
+            started_ticks: fields(stat)?.get(19)?.parse().ok()?,
             users: users.try_into().ok()?,
             // A process chooses its name; it shall not choose what a terminal does.
             command: name.chars().map(|char| if char.is_control() { '?' } else { char }).collect(),
@@ -37,33 +57,59 @@ impl Facts {
     }
 }
 
-/// The processes of a service of systemd: those in its control group, or those of its program's
-/// name where it has none, as without systemd.
-pub fn of_service(service: &str, program: Option<&str>) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids: Vec<u32> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    let unit = format!("{service}.service");
-    let groups = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let in_unit: Vec<u32> =
-        pids.iter().copied().filter(|pid| is_in_unit(&groups(*pid), &unit)).collect();
-    if !in_unit.is_empty() {
-        return in_unit;
-    }
-    let is_named = |pid: &u32| Facts::of(*pid).is_some_and(|it| Some(&*it.command) == program);
-    pids.into_iter().filter(is_named).collect()
+/// One of the files that `/proc` has of a process. Programs name themselves, their files and their
+/// control groups by any bytes.
+fn text(pid: u32, file: &str) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{file}"))?).into_owned())
 }
 
-/// Whether a process is in the control group of a unit, by its file `cgroup`.
-fn is_in_unit(groups: &str, unit: &str) -> bool {
-    groups.lines().any(|line| {
-        line.rsplit(':').next().is_some_and(|it| it.split('/').any(|part| part == unit))
-    })
+/// Whether there is a process, whoever may look at it.
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// Whether `/proc` shows this user no processes of others.
+pub fn are_others_hidden() -> bool {
+    Facts::of(1).err() == Some(Unknown::Hidden)
+}
+
+/// The processes of a service of systemd: those in its control group. Where systemd does not run,
+/// those of its program's name.
+pub fn of_service(service: &str, program: Option<&OsStr>) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_of_it = |pid: &u32| match Path::new("/run/systemd/system").exists() {
+        true => text(*pid, "cgroup").is_ok_and(|groups| is_in_unit(&groups, service)),
+        false => program.is_some_and(|program| is_named(*pid, program)),
+    };
+    pids.filter(is_of_it).collect()
+}
+
+/// Bytes of a program's name that the kernel keeps.
+const NAME_BYTES: usize = 15;
+
+/// Whether a living process has the name of a program.
+fn is_named(pid: u32, program: &OsStr) -> bool {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let program = program.as_bytes();
+    name.strip_suffix(b"\n") == Some(&program[..program.len().min(NAME_BYTES)])
+        && Facts::of(pid).is_ok()
+}
+
+/// Whether a process is in the control group of a service, by its file `cgroup`. A template stands
+/// for all its instances.
+fn is_in_unit(groups: &str, service: &str) -> bool {
+    let is_of_it = |part: &str| match part.strip_suffix(".service") {
+        Some(unit) if service.ends_with('@') => unit.starts_with(service),
+        unit => unit == Some(service),
+    };
+    groups.lines().any(|line| line.rsplit(':').next().is_some_and(|it| it.split('/').any(is_of_it)))
 }
 
 /// Whether a process has loaded a library of this file name; nothing if we may not know.
 pub fn has_loaded(pid: u32, library: &str) -> Option<bool> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let maps = text(pid, "maps").ok()?;
     // The kernel adds a word where the file was replaced or removed meanwhile.
     let is_it = |line: &str| {
         let path = line.trim_end_matches(" (deleted)");
@@ -74,10 +120,13 @@ pub fn has_loaded(pid: u32, library: &str) -> Option<bool> {
 
 /// The CPU that the busiest thread of a process was last seen on.
 pub fn cpu_of(pid: u32) -> anyhow::Result<usize> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-        .with_context(|| format!("there is no process {pid}"))?;
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).with_context(|| match exists(pid) {
+        true => format!("process {pid} is hidden from this user (hidepid); run this as root"),
+        false => format!("there is no process {pid}"),
+    })?;
     let stat = |task: std::io::Result<fs::DirEntry>| {
-        fs::read_to_string(task.ok()?.path().join("stat")).ok().as_deref().and_then(place_and_time)
+        let stat = fs::read(task.ok()?.path().join("stat")).ok()?;
+        place_and_time(&String::from_utf8_lossy(&stat))
     };
     match tasks.filter_map(stat).max_by_key(|(_, time)| *time) {
         Some((cpu, _)) => Ok(cpu),
@@ -100,7 +149,11 @@ fn fields(stat: &str) -> Option<Vec<&str>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
     use widelane_meter::place;
+    use widelane_testkit::program::install;
 
     use super::*;
 
@@ -121,12 +174,41 @@ mod tests {
 
     #[test]
     fn a_process_of_a_service_is_told_by_its_control_group() {
-        let unit = "apache2.service";
+        let unit = "apache2";
         assert!(is_in_unit("0::/system.slice/apache2.service\n", unit));
         assert!(is_in_unit("1:name=systemd:/system.slice/apache2.service/sub\n0::/\n", unit));
         for other in ["", "0::/", "0::/system.slice/xapache2.service", "0::/apache2.service.d"] {
             assert!(!is_in_unit(other, unit), "{other}");
         }
+        let instance = "0::/system.slice/system-haproxy.slice/haproxy@web.service\n";
+        assert!(is_in_unit(instance, "haproxy@") && is_in_unit(instance, "haproxy@web"));
+        assert!(!is_in_unit(instance, "haproxy") && !is_in_unit(instance, "haproxy@we"));
+    }
+
+    #[test]
+    fn a_process_is_known_by_what_the_kernel_keeps_of_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        let own_name = OsStr::from_bytes(b"\xff-with-a-long-name");
+        for (name, other) in
+            [(own_name, "\u{fffd}-with-a-long-name"), ("sleeper".as_ref(), "sleep")]
+        {
+            let program = place.path().join(name);
+            install(Path::new("/bin/sleep"), &program);
+            let mut child = Command::new(&program).arg0("sleep").arg("60").spawn().unwrap();
+            let (pid, facts) = (child.id(), Facts::of(child.id()));
+            let found = (is_named(pid, name), is_named(pid, other.as_ref()));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(found, (true, false), "{name:?}");
+            assert!(facts.is_ok(), "{name:?}");
+            assert_eq!(Facts::of(pid).unwrap_err(), Unknown::Ended);
+        }
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_looked_at_still_exists() {
+        assert!(exists(std::process::id()) && exists(1));
+        assert!(!exists(u32::MAX) && !exists(4_194_305));
     }
 
     #[test]
@@ -143,6 +225,6 @@ mod tests {
         let facts = Facts::of(std::process::id()).unwrap();
         assert_eq!(facts.users[1], rustix::process::geteuid().as_raw());
         assert!(facts.started_ticks > 0 && facts.threads >= 1);
-        assert!(Facts::of(u32::MAX).is_none());
+        assert_eq!(Facts::of(u32::MAX).unwrap_err(), Unknown::Ended);
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::elf::{Elf, NotElf};
+use crate::system;
 
 /// What preloading will do for a program.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,13 +38,30 @@ impl Fitness {
     }
 }
 
-/// Judges the program in the file `path`.
-pub fn judge(path: &Path) -> Fitness {
-    judge_at(path, 0)
+/// Who starts a program, and in which system.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// The directory of the system: programs have their interpreters there.
+    pub root: &'a Path,
+    /// Whether root starts it, who gains nothing by file capabilities.
+    pub is_by_root: bool,
 }
 
-fn judge_at(path: &Path, depth: usize) -> Fitness {
-    if let Some(privilege) = privilege(path, rustix::process::geteuid().is_root()) {
+/// Judges the program in the file `path`, if this process executes it.
+pub fn judge(path: &Path) -> Fitness {
+    let is_by_root = rustix::process::geteuid().is_root();
+    Start { root: Path::new("/"), is_by_root }.judge(path)
+}
+
+impl Start<'_> {
+    /// Judges the program in the file `path`, which begins with the directory of the system.
+    pub fn judge(self, path: &Path) -> Fitness {
+        judge_at(path, self, 0)
+    }
+}
+
+fn judge_at(path: &Path, start: Start<'_>, depth: usize) -> Fitness {
+    if let Some(privilege) = privilege(path, start.is_by_root) {
         return Fitness::RunsUnchanged(format!(
             "it gains privileges by {privilege}, and the dynamic loader preloads nothing into \
              such programs"
@@ -51,13 +69,13 @@ fn judge_at(path: &Path, depth: usize) -> Fitness {
     }
     let mut bytes = Vec::new();
     if let Err(error) = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
-        return Fitness::RunsUnchanged(format!("its file cannot be read ({error})"));
+        return Fitness::RunsUnchanged(format!("{} cannot be read ({error})", path.display()));
     }
     if let Some(interpreter) = interpreter(&bytes) {
         if depth == SCRIPT_DEPTH_MAX {
             return Fitness::RunsUnchanged("it is a script run by a script, and so on".to_owned());
         }
-        return match judge_at(&interpreter, depth + 1) {
+        return match judge_at(&system::below(start.root, &interpreter), start, depth + 1) {
             Fitness::RunsUnchanged(reason) => Fitness::RunsUnchanged(format!(
                 "it is a script for {}, and {reason}; put `widelane run --` before the server in \
                  it",

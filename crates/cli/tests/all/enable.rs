@@ -5,8 +5,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use assert_cmd::prelude::*;
 use widelane_testkit::program;
@@ -26,16 +24,17 @@ ExecStart=/usr/sbin/nginx -g 'daemon on; master_process on;'
 WantedBy=multi-user.target
 ";
 
-const DROP_IN: &str = "etc/systemd/system/nginx.service.d/widelane.conf";
+const NGINX: &str = "usr/sbin/nginx";
+pub const DROP_IN: &str = "etc/systemd/system/nginx.service.d/widelane.conf";
 
 /// A system with a unit of nginx, a program that is linked as nginx is, and our libraries.
-struct System {
-    directory: tempfile::TempDir,
+pub struct System {
+    pub directory: tempfile::TempDir,
 }
 
 impl System {
     /// None where no program is installed that could stand for nginx.
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         let server = Path::new("/usr/bin/openssl");
         if !server.exists() {
             eprintln!("openssl is not installed: nothing was tested");
@@ -52,7 +51,7 @@ impl System {
         Some(system)
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub fn path(&self, path: &str) -> PathBuf {
         self.directory.path().join(path)
     }
 
@@ -221,43 +220,139 @@ fn a_service_that_starts_or_loads_its_server_is_enabled_with_a_remark() {
     assert!(system.path(DROP_IN).exists());
 }
 
-/// A library that this process has loaded, and others can.
-fn any_library() -> PathBuf {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    let path = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    path.map(PathBuf::from).find(|path| path.ends_with("libgcc_s.so.1")).expect("of every program")
+#[test]
+fn libraries_that_the_system_does_not_have_are_refused() {
+    let Some(system) = System::new() else { return };
+    fs::remove_dir_all(system.path("usr/lib/widelane")).unwrap();
+    let before = system.tree();
+    let outside = tempfile::tempdir().unwrap();
+    for name in ["widelane.so", "libwidelane_runtime.so"] {
+        fs::write(outside.path().join(name), "").unwrap();
+    }
+    let enable = |directory: &Path| {
+        let mut command = widelane();
+        command.args(["enable", "nginx", "--root"]).arg(system.directory.path());
+        let output = command.env("WIDELANE_LIBRARY_DIR", directory).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let root = system.directory.path().canonicalize().unwrap();
+    let (done, said) = enable(outside.path());
+    assert!(!done && said.contains(&format!("install widelane into {} first", root.display())));
+    assert_eq!(system.tree(), before);
+    // Those of this system stand in the same place, or in that of packages, in the other one.
+    let inside = outside.path().strip_prefix("/").unwrap();
+    for place in [inside, Path::new("usr/local/lib/widelane")] {
+        for name in ["widelane.so", "libwidelane_runtime.so"] {
+            system.write(place.join(name).to_str().unwrap(), "");
+        }
+        let (done, said) = enable(outside.path());
+        let text = fs::read_to_string(system.path(DROP_IN)).unwrap();
+        let line = format!("LD_PRELOAD=/{}/libwidelane_runtime.so\"", place.display());
+        assert!(done && text.contains(&line), "{said}{text}");
+        fs::remove_dir_all(system.path(place.to_str().unwrap())).unwrap();
+    }
+}
+
+/// The user of a service gains by file capabilities, as root does not.
+#[test]
+fn a_service_is_judged_as_its_user() {
+    let Some(system) = System::new() else { return };
+    let settings = "etc/systemd/system/nginx.service.d/user.conf";
+    let library = system.path("usr/lib/widelane/libwidelane_runtime.so");
+    let set_mode = |mode: u32| {
+        fs::set_permissions(&library, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    fs::set_permissions(system.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    system.write(settings, "[Service]\nUser=www-data\n");
+    set_mode(0o600);
+    let said = system.refused(&["enable", "nginx"]);
+    assert!(said.contains("libwidelane_runtime.so is closed to its user"), "{said}");
+    set_mode(0o644);
+    system.write("etc/widelane/policy.toml", "width_max = 256\n");
+    let policy = system.path("etc/widelane");
+    fs::set_permissions(&policy, fs::Permissions::from_mode(0o700)).unwrap();
+    let said = system.refused(&["enable", "nginx"]);
+    assert!(said.contains("etc/widelane is closed to its user"), "{said}");
+    fs::set_permissions(&policy, fs::Permissions::from_mode(0o755)).unwrap();
+    let lane = ["enable", "nginx", "--lane-cpus", "0", "--lane-user", "lane"];
+    assert!(system.refused(&lane).contains("nginx does not start as root"));
+    system.done(&["enable", "nginx"]);
+    system.done(&["disable", "nginx"]);
+
+    let set =
+        Command::new("setcap").arg("cap_net_bind_service=ep").arg(system.path(NGINX)).status();
+    if !set.is_ok_and(|status| status.success()) {
+        eprintln!("no file can be given capabilities: they were not tested");
+        return;
+    }
+    let said = system.refused(&["enable", "nginx"]);
+    assert!(said.contains("its file capabilities"), "{said}");
+    fs::remove_file(system.path(settings)).unwrap();
+    system.done(&["enable", "nginx"]);
 }
 
 #[test]
-fn status_tells_what_was_not_started_again_from_what_has_no_handshakes() {
+fn what_is_written_can_be_read_whatever_the_umask_is() {
     let Some(system) = System::new() else { return };
-    let program = system.path("usr/sbin/trial-server");
+    fs::remove_dir(system.path("etc/tmpfiles.d")).unwrap();
+    let mut shell = Command::new("sh");
+    let script = "umask 077; exec \"$0\" enable nginx --root \"$1\"";
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_widelane")]).arg(system.directory.path());
+    shell.env("WIDELANE_LIBRARY_DIR", system.path("usr/lib/widelane"));
+    assert!(shell.output().unwrap().status.success());
+    for (path, mode) in [
+        (DROP_IN, 0o644),
+        ("etc/systemd/system/nginx.service.d", 0o755),
+        ("etc/tmpfiles.d/widelane.conf", 0o644),
+        ("etc/tmpfiles.d", 0o755),
+    ] {
+        let permissions = fs::metadata(system.path(path)).unwrap().permissions();
+        assert_eq!(permissions.mode() & 0o777, mode, "{path}");
+    }
+}
+
+#[test]
+fn a_template_and_its_instances_are_enabled() {
+    let Some(system) = System::new() else { return };
+    system.write(
+        "lib/systemd/system/many@.service",
+        "[Service]\nExecStart=\"/opt/the %i/nginx\" -g 'daemon off;'\n",
+    );
+    let said = system.refused(&["enable", "many@web"]);
+    assert!(said.contains("/opt/the web/nginx cannot be read (No such file"), "{said}");
+    fs::create_dir_all(system.path("opt/the web")).unwrap();
+    fs::copy(system.path(NGINX), system.path("opt/the web/nginx")).unwrap();
+    let said = system.done(&["enable", "many@web"]);
+    assert!(said.contains("systemctl restart many@web\n"), "{said}");
+    let said = system.done(&["enable", "many@"]);
+    assert!(said.contains("only systemd knows") && said.contains("'many@*'"), "{said}");
+    assert!(system.path("etc/systemd/system/many@.service.d/widelane.conf").exists());
+}
+
+/// Processes of the same name that run here are not those of another system.
+#[test]
+fn status_of_another_system_tells_of_no_processes() {
+    let Some(system) = System::new() else { return };
+    let name = "widelane-other-system";
+    let program = system.path(&format!("usr/sbin/{name}"));
     program::install(Path::new("/usr/bin/openssl"), &program);
     system.write(
-        "lib/systemd/system/trial-server.service",
-        "[Service]\nExecStart=/usr/sbin/trial-server dgst\n",
+        &format!("lib/systemd/system/{name}.service"),
+        &format!("[Service]\nExecStart=/usr/sbin/{name} dgst\n"),
     );
-    system.done(&["enable", "trial-server"]);
-    let library = system.path("usr/lib/widelane/libwidelane_runtime.so");
-    fs::copy(any_library(), &library).unwrap();
-    for (preload, expected) in [
-        (None, ["systemctl restart trial-server", "something keeps LD_PRELOAD"]),
-        (Some(&library), ["no handshake came to it yet", "journalctl -u trial-server"]),
-    ] {
-        let mut server = Command::new(&program);
-        server.arg("dgst").stdin(Stdio::piped()).stdout(Stdio::null());
-        let mut server = server.envs(preload.map(|path| ("LD_PRELOAD", path))).spawn().unwrap();
-        // What is preloaded comes before the libraries that it is linked with.
-        let maps = format!("/proc/{}/maps", server.id());
-        let end = Instant::now() + Duration::from_secs(30);
-        while !fs::read_to_string(&maps).unwrap().contains("libcrypto") && Instant::now() < end {
-            thread::sleep(Duration::from_millis(10));
-        }
-        let said = system.done(&["status", "--json"]);
-        drop(server.stdin.take());
-        server.wait().unwrap();
-        for part in expected {
-            assert!(said.contains(part), "{part} is missing in {said}");
-        }
-    }
+    system.done(&["enable", name]);
+    let mut server = Command::new(&program);
+    let mut server =
+        server.arg("dgst").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let said = system.done(&["status", "--json"]);
+    drop(server.stdin.take());
+    server.wait().unwrap();
+    let status: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let services = status.as_array().unwrap();
+    let of = |name: &str| services.iter().find(|it| it["service"] == name).unwrap();
+    assert_eq!((&of(name)["enabled"], &of(name)["processes"]), (&true.into(), &0.into()));
+    assert!(of(name)["advice"].is_null(), "{said}");
+    let root = system.directory.path().canonicalize().unwrap();
+    let advice = format!("`widelane enable nginx --root {}` accelerates it", root.display());
+    assert_eq!(of("nginx")["advice"], advice);
 }

@@ -2,7 +2,9 @@
 
 mod command_line;
 mod enable;
+mod install;
 mod laboratory;
+mod run;
 #[path = "../support/mod.rs"]
 mod support;
 
