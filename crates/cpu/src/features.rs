@@ -112,15 +112,6 @@ pub fn loads_and_stores_lower_the_clock() -> bool {
     amd_family().is_none()
 }
 
-/// Whether products in general registers (MULX) are done sooner than multiply-adds in vectors where
-/// one job is all there is, as on AMD's CPUs since Zen 4: they multiply three times in two cycles
-/// and carry in four places. Intel's multiply once and carry in two.
-///
-/// No feature tells; nothing but speed may depend on it.
-pub fn general_registers_multiply_fast() -> bool {
-    amd_family().is_some()
-}
-
 /// CPUID leaf 7, EDX: tiles, and products of bytes in them (Intel SDM, volume 2, CPUID).
 const AMX_TILE: u32 = 1 << 24;
 const AMX_INT8: u32 = 1 << 25;

@@ -30,7 +30,7 @@
 
 use std::fmt;
 
-use widelane_cpu::{Adx, Policy, Room, features};
+use widelane_cpu::{Adx, Policy, Room};
 use widelane_kernels::curve25519;
 use widelane_kernels::lanes::LaneMask;
 use widelane_secret::wipe;
@@ -170,19 +170,21 @@ impl X25519 {
         if kernels.is_empty() { Self::one(policy).into_iter().collect() } else { kernels }
     }
 
-    /// The same for derivations only, which have kernels for very few jobs besides: one in
-    /// general-purpose registers, and in the narrowest room with lanes one that takes four of them
-    /// for a job. The first one is that which costs least for one job.
+    /// The same for derivations only, which have kernels for very few jobs besides: in the
+    /// narrowest room with lanes one that takes four of them for a job, and one in general-purpose
+    /// registers, which costs a fifth more. The first one for one job is that which costs least.
     #[must_use]
     pub fn derive_kernels(policy: &Policy) -> Vec<Self> {
-        let narrowest = Wide::open(policy).last();
-        let quad = Choice::with_lanes(policy).next().zip(narrowest);
-        let quad = quad.map(|(choice, room)| X25519 { choice, derive: Derivation::Quad(room) });
-        let mut few: Vec<_> = Self::one(policy).into_iter().chain(quad).collect();
-        if !features::general_registers_multiply_fast() && few.iter().all(|few| few.lanes() == 1) {
-            few.reverse();
-        }
+        let quad = Choice::with_lanes(policy).next().and_then(|choice| Self::quad(choice, policy));
+        let mut few: Vec<_> = quad.into_iter().chain(Self::one(policy)).collect();
+        few.sort_by_key(Self::lanes);
         few.into_iter().chain(Self::with_lanes(policy)).collect()
+    }
+
+    /// The one that takes four lanes for a job.
+    fn quad(choice: Choice, policy: &Policy) -> Option<Self> {
+        let narrowest = Wide::open(policy).last()?;
+        Some(X25519 { choice, derive: Derivation::Quad(narrowest) })
     }
 
     /// One for each room with several lanes.

@@ -1,6 +1,5 @@
 //! The choice of a room, and batches of every size.
 
-use widelane_cpu::features::general_registers_multiply_fast;
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::x25519::*;
 use widelane_testkit::rooms::{self, for_each_room_of, supported, supported_of};
@@ -29,13 +28,12 @@ fn few_derivations_have_kernels_of_the_narrowest_open_rooms() {
             .map(|kernel| (kernel.lanes(), kernel.room()))
             .collect()
     };
-    // Of two kernels for one job, that comes first which costs less on this CPU.
+    // Of two kernels for one job, that in general-purpose registers is the second.
     let with = |one: Room, kernels: &[(usize, Room)]| {
         let mut kernels = kernels.to_vec();
         if one.is_supported() {
-            let is_behind = kernels.first().is_some_and(|(lanes, _)| *lanes == 1)
-                && !general_registers_multiply_fast();
-            kernels.insert(usize::from(is_behind), (1, one));
+            let is_first = kernels.first().is_none_or(|(lanes, _)| *lanes > 1);
+            kernels.insert(usize::from(!is_first), (1, one));
         }
         kernels
     };
