@@ -245,6 +245,8 @@ rooms! {
         "avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512vbmi", "avx512vbmi2", "bmi2",
         "popcnt",
     ];
+    /// MULX, ADCX and ADOX: one job at a time in general-purpose registers.
+    Adx = 10, "adx", W128, LIGHT, ["bmi2", "adx"];
 }
 
 impl Room {
@@ -343,7 +345,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no room \"ifma1024\"; the rooms are portable, ifma256, ifma512, aesni, avx2, \
-             vaes256, avx512, vaes512, shani, vbmi512"
+             vaes256, avx512, vaes512, shani, vbmi512, adx"
         );
     }
 
@@ -362,6 +364,7 @@ mod tests {
             assert_eq!(status[Room::Vaes512 as usize].open, Vaes512::enter(&policy).is_some());
             assert_eq!(status[Room::Shani as usize].open, Shani::enter(&policy).is_some());
             assert_eq!(status[Room::Vbmi512 as usize].open, Vbmi512::enter(&policy).is_some());
+            assert_eq!(status[Room::Adx as usize].open, Adx::enter(&policy).is_some());
             for RoomStatus { room, open, reason } in status {
                 assert_eq!(open, room.is_supported() && room.licence_class().width <= width);
                 assert_eq!(open, reason.is_none());

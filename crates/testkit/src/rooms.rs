@@ -10,6 +10,9 @@ use widelane_cpu::{Policy, Room, Width};
 /// The rooms of multi-precision arithmetic: RSA and elliptic curves.
 pub const ARITHMETIC: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
 
+/// The rooms of X25519: those of arithmetic, and one for a single job.
+pub const X25519: [Room; 4] = [Room::Portable, Room::Ifma256, Room::Ifma512, Room::Adx];
+
 /// Calls `test` once for each arithmetic room this machine supports, with a policy that leaves
 /// open no other, and returns these rooms, printing them.
 ///
@@ -90,6 +93,12 @@ pub fn has_lanes() -> bool {
         eprintln!("nothing waits for others: no room with lanes is here and open");
     }
     has_lanes
+}
+
+/// Whether operations of X25519 are done by kernels, by CPU and policy: in lanes, or one at a time.
+pub fn has_x25519() -> bool {
+    let is_open = Room::Adx.is_supported() && policy_here().allows(Room::Adx);
+    is_open || has_lanes()
 }
 
 /// Whether a cipher in `room` is faster on this machine than OpenSSL's own, so that the provider

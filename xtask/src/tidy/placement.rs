@@ -121,6 +121,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/aes_cbc",         // rooms: doors, loads, stores
         "crates/kernels/src/aes_gcm",         // rooms: doors, loads, stores, rounds of a chunk
         "crates/kernels/src/chacha20_poly1305", // rooms: doors, loads, stores
+        "crates/kernels/src/curve25519/adx/field.rs", // multiplications in assembly
         "crates/kernels/src/hash/one_message.rs", // the door of rooms with the SHA extensions
         "crates/kernels/src/mont/one/blocks.rs", // stores that stay as they are
         "crates/kernels/src/mont/tiles.rs",   // their assembly

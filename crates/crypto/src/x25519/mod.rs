@@ -1,7 +1,8 @@
 //! Key agreement on curve25519 (RFC 7748): many jobs at once, each with a key of its own.
 //!
 //! [`X25519::choose`] picks the widest room that machine and policy leave open, once; a batch then
-//! fills its lanes. Time and memory accesses depend on no secret, and on no public key either.
+//! fills its lanes, and a job that is left over has a kernel of its own. Time and memory accesses
+//! depend on no secret, and on no public key either.
 //!
 //! # Examples
 //!
@@ -29,12 +30,23 @@
 
 use std::fmt;
 
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::{Adx, Policy, Room};
 use widelane_kernels::curve25519;
+use widelane_kernels::lanes::LaneMask;
 use widelane_secret::wipe;
 
 use crate::choice::{Choice, LANES_MAX, Wide};
 use crate::stack::{CURVE25519_BYTES, scrubbed};
+
+/// Stack that one job in general-purpose registers takes at most.
+const ONE_JOB_BYTES: usize = 3 << 10;
+
+/// The point whose multiples are public keys (RFC 7748 section 4.1).
+const BASE_POINT: [u8; 32] = {
+    let mut bytes = [0; 32];
+    bytes[0] = 9;
+    bytes
+};
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -79,9 +91,27 @@ pub struct DeriveJob<'a> {
 /// X25519 in the room chosen for it.
 #[derive(Clone, Copy, Debug)]
 pub struct X25519 {
+    /// The room of batches with a lane for each job.
     choice: Choice,
-    /// The room where a derivation takes [`QUAD`](curve25519::QUAD) lanes, if it shall.
-    quad: Option<Wide>,
+    derive: Derivation,
+}
+
+/// How derivations are executed.
+#[derive(Clone, Copy, Debug)]
+enum Derivation {
+    /// A lane for each job, and otherwise where a job is alone, if it shall.
+    LaneEach(Option<Few>),
+    /// Few at a time.
+    Few(Few),
+}
+
+/// How very few derivations are executed.
+#[derive(Clone, Copy, Debug)]
+enum Few {
+    /// [`QUAD`](curve25519::QUAD) lanes for each.
+    Quad(Wide),
+    /// One after another.
+    One(Adx),
 }
 
 impl PrivateKey {
@@ -124,43 +154,66 @@ impl<'a> DeriveJob<'a> {
 }
 
 impl X25519 {
+    /// The rooms there are, best first.
+    pub const ROOMS: &'static [Room] = &[Room::Ifma512, Room::Ifma256, Room::Adx, Room::Portable];
+
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]
     pub fn choose(policy: &Policy) -> Self {
-        Self::with_a_lane_each(Choice::new(policy))
+        let (choice, few) = (Choice::new(policy), Few::open(policy).next());
+        let derive = match few {
+            Some(few) if choice.lanes() == 1 => Derivation::Few(few),
+            _ => Derivation::LaneEach(few),
+        };
+        X25519 { choice, derive }
     }
 
     /// One for each room with several lanes that the machine has and `policy` leaves open, those
-    /// with the fewest lanes first: who has several jobs can choose the one that costs least.
+    /// with the fewest lanes first: who has several jobs can choose the one that costs least. Where
+    /// there is none, one for a single job.
     #[must_use]
     pub fn kernels(policy: &Policy) -> Vec<Self> {
-        Choice::with_lanes(policy).map(Self::with_a_lane_each).collect()
+        let kernels: Vec<_> = Self::with_lanes(policy).collect();
+        if kernels.is_empty() { Self::few(policy).collect() } else { kernels }
     }
 
-    /// The same for derivations only, which have one kernel more: in the narrowest of these rooms
-    /// one that takes four lanes for a job, and so costs less for very few jobs.
+    /// The same for derivations only, which have kernels for very few jobs besides: in the
+    /// narrowest room with lanes one that takes four of them for a job, and one in general-purpose
+    /// registers, which costs a fifth more. The first one for one job is that which costs least.
     #[must_use]
     pub fn derive_kernels(policy: &Policy) -> Vec<Self> {
-        let narrowest = Wide::open(policy).last();
-        let few = Choice::with_lanes(policy).next().zip(narrowest);
-        let few = few.map(|(choice, room)| X25519 { choice, quad: Some(room) });
-        few.into_iter().chain(Self::kernels(policy)).collect()
+        let mut few: Vec<_> = Self::few(policy).collect();
+        few.sort_by_key(Self::lanes);
+        few.into_iter().chain(Self::with_lanes(policy)).collect()
     }
 
-    fn with_a_lane_each(choice: Choice) -> Self {
-        X25519 { choice, quad: None }
+    fn few(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
+        let choice = Choice::with_lanes(policy).next().unwrap_or_else(|| Choice::new(policy));
+        Few::open(policy).map(move |few| X25519 { choice, derive: Derivation::Few(few) })
+    }
+
+    /// One for each room with several lanes.
+    fn with_lanes(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
+        let derive = Derivation::LaneEach(None);
+        Choice::with_lanes(policy).map(move |choice| X25519 { choice, derive })
     }
 
     /// The room chosen.
     #[must_use]
     pub fn room(&self) -> Room {
-        self.choice.room()
+        match self.derive {
+            Derivation::Few(Few::One(_)) => Room::Adx,
+            Derivation::LaneEach(_) | Derivation::Few(Few::Quad(_)) => self.choice.room(),
+        }
     }
 
     /// How many derivations a full batch has.
     #[must_use]
     pub fn lanes(&self) -> usize {
-        self.quad.map_or(self.choice.lanes(), |room| room.lanes() / curve25519::QUAD)
+        match self.derive {
+            Derivation::LaneEach(_) => self.choice.lanes(),
+            Derivation::Few(few) => few.jobs(),
+        }
     }
 
     /// Makes public keys, each in a lane of its own.
@@ -168,6 +221,12 @@ impl X25519 {
     /// A batch costs the same for one job as for all the lanes of the room; more jobs make several
     /// batches.
     pub fn generate_batch(&self, jobs: &mut [GenerateJob<'_>]) {
+        if let Derivation::Few(Few::One(room)) = self.derive {
+            for GenerateJob { private, public } in jobs {
+                alone(room, private, &BASE_POINT, public);
+            }
+            return;
+        }
         for jobs in jobs.chunks_mut(self.choice.lanes()) {
             scrubbed::<CURVE25519_BYTES, _>(|| self.generate(jobs));
         }
@@ -179,7 +238,14 @@ impl X25519 {
     /// several batches.
     pub fn derive_batch(&self, jobs: &mut [DeriveJob<'_>]) {
         for jobs in jobs.chunks_mut(self.lanes()) {
-            scrubbed::<CURVE25519_BYTES, _>(|| self.derive(jobs));
+            match self.derive {
+                Derivation::Few(few) | Derivation::LaneEach(Some(few))
+                    if jobs.len() <= few.jobs() =>
+                {
+                    few.derive(jobs);
+                }
+                _ => scrubbed::<CURVE25519_BYTES, _>(|| self.derive_in_lanes(jobs)),
+            }
         }
     }
 
@@ -195,27 +261,73 @@ impl X25519 {
         }
     }
 
-    fn derive(&self, jobs: &mut [DeriveJob<'_>]) {
-        let count = jobs.len();
-        let scalars = lanes_of(jobs, |job| job.private.as_bytes());
-        let points = lanes_of(jobs, |job| job.peer);
-        let mut results = [[0; 32]; LANES_MAX];
-        let (scalars, points) = (&scalars[..count], &points[..count]);
-        let results_of_jobs = &mut results[..count];
-        let zero = match self.quad {
-            Some(room) => in_wide!(room, |room, L| {
-                curve25519::x25519_quad::<L>(room, scalars, points, results_of_jobs)
-            }),
-            None => in_lanes!(self.choice, |room, L| {
-                curve25519::x25519::<L>(room, scalars, points, results_of_jobs)
-            }),
-        };
-        for (lane, (job, result)) in jobs.iter_mut().zip(results).enumerate() {
-            *job.shared = result;
-            job.outcome =
-                if zero.declassify(lane) { Outcome::ZeroSharedSecret } else { Outcome::Done };
+    fn derive_in_lanes(&self, jobs: &mut [DeriveJob<'_>]) {
+        derive(jobs, |scalars, points, results| {
+            in_lanes!(self.choice, |room, L| {
+                curve25519::x25519::<L>(room, scalars, points, results)
+            })
+        });
+    }
+}
+
+impl Few {
+    /// Those that machine and policy have, that which costs least first.
+    fn open(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
+        let quad = Wide::open(policy).last().map(Few::Quad);
+        quad.into_iter().chain(Adx::enter(policy).map(Few::One))
+    }
+
+    /// How many jobs are executed at once.
+    fn jobs(self) -> usize {
+        match self {
+            Few::Quad(room) => room.lanes() / curve25519::QUAD,
+            Few::One(_) => 1,
         }
     }
+
+    /// Executes at most so many jobs.
+    fn derive(self, jobs: &mut [DeriveJob<'_>]) {
+        match self {
+            Few::One(room) => {
+                for job in jobs {
+                    let zero = alone(room, job.private, job.peer, job.shared);
+                    job.outcome = outcome(zero, 0);
+                }
+            }
+            Few::Quad(room) => scrubbed::<CURVE25519_BYTES, _>(|| {
+                derive(jobs, |scalars, points, results| {
+                    in_wide!(room, |room, L| {
+                        curve25519::x25519_quad::<L>(room, scalars, points, results)
+                    })
+                });
+            }),
+        }
+    }
+}
+
+/// Executes jobs by a kernel that takes scalars, points and where the results go.
+fn derive(
+    jobs: &mut [DeriveJob<'_>],
+    kernel: impl FnOnce(&[&[u8; 32]], &[&[u8; 32]], &mut [[u8; 32]]) -> LaneMask,
+) {
+    let count = jobs.len();
+    let scalars = lanes_of(jobs, |job| job.private.as_bytes());
+    let points = lanes_of(jobs, |job| job.peer);
+    let mut results = [[0; 32]; LANES_MAX];
+    let zero = kernel(&scalars[..count], &points[..count], &mut results[..count]);
+    for (lane, (job, result)) in jobs.iter_mut().zip(results).enumerate() {
+        *job.shared = result;
+        job.outcome = outcome(zero, lane);
+    }
+}
+
+/// X25519(`private`, `point`) in general-purpose registers, and in lane 0 whether it is zero.
+fn alone(room: Adx, private: &PrivateKey, point: &[u8; 32], result: &mut [u8; 32]) -> LaneMask {
+    scrubbed::<ONE_JOB_BYTES, _>(|| curve25519::x25519_one(room, private.as_bytes(), point, result))
+}
+
+fn outcome(zero: LaneMask, lane: usize) -> Outcome {
+    if zero.declassify(lane) { Outcome::ZeroSharedSecret } else { Outcome::Done }
 }
 
 /// One field of each job, the first one again where there is none.

@@ -7,7 +7,7 @@ use openssl::sign::Verifier;
 use widelane_crypto::ed25519::{self, Ed25519, SignJob, SigningKey, VerifyJob};
 use widelane_crypto::x25519::{self, DeriveJob, GenerateJob, PrivateKey, X25519};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::for_each_room;
+use widelane_testkit::rooms::{self, for_each_room, for_each_room_of};
 
 /// A multiple of no number of lanes.
 const JOBS: usize = 1003;
@@ -38,7 +38,7 @@ fn key_agreement_agrees_with_openssl() {
         let shared = deriver.derive_to_vec().unwrap();
         expected.push((private.raw_public_key().unwrap(), shared));
     }
-    for_each_room(|room, policy| {
+    for_each_room_of(&rooms::X25519, |room, policy| {
         let x25519 = X25519::choose(policy);
         assert_eq!(x25519.room(), room);
         let mut publics = vec![[0; 32]; JOBS];

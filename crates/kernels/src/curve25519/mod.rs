@@ -3,6 +3,7 @@
 //! Written once over the registers of [`lanes`](crate::lanes); the room is chosen with the type of
 //! the register. The mathematics and its bounds are in `docs/design/curve25519.md`.
 
+mod adx;
 mod base;
 mod bytes;
 mod edwards;
@@ -17,6 +18,8 @@ mod tests;
 mod verify;
 
 pub use scalar::Scalar;
+
+use widelane_cpu::Adx;
 
 use crate::lanes::{LaneMask, Lanes};
 
@@ -59,6 +62,18 @@ pub fn x25519_quad<L: Lanes>(
     let zero = L::call(room, quad::Ladder { scalars, points, results });
     L::wipe_registers(room);
     zero
+}
+
+/// Computes X25519(scalar, point) for one job, and answers in lane 0 whether the result is zero.
+///
+/// Secrets: scalar, point, result. Branches and addresses depend on none.
+pub fn x25519_one(
+    room: Adx,
+    scalar: &[u8; 32],
+    point: &[u8; 32],
+    result: &mut [u8; 32],
+) -> LaneMask {
+    adx::x25519(room, scalar, point, result)
 }
 
 /// Computes X25519(scalar, 9), the public keys of 1 to `L::LANES` private keys.

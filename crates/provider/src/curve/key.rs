@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use widelane_bridge::counters::OperationKind;
-use widelane_cpu::{Policy, Width};
+use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::{ec, ed25519, x25519};
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
+use crate::choosing::is_open;
 use crate::curve::params::{Halves, KeyParams, Plain};
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
@@ -133,7 +134,9 @@ impl Key {
     ) -> Option<Self> {
         let private = Private::read(curve, private)?;
         let mut public = Encoded { bytes: [0; PUBLIC_BYTES_MAX], length: curve.public_bytes() };
-        let (policy, place) = (Policy::up_to(Width::W128), &mut public.bytes[..public.length]);
+        let mut policy = Policy::up_to(Width::W128);
+        policy.rooms_closed.extend([Room::Adx].into_iter().filter(|room| !is_open(*room)));
+        let place = &mut public.bytes[..public.length];
         match &private {
             Private::Ec(key) => {
                 let mut job = ec::GenerateJob::new(key, place);

@@ -4,7 +4,7 @@ use openssl::derive::Deriver;
 use openssl::error::ErrorStack;
 use openssl::pkey::{Id, PKey, Private, Public};
 use openssl::pkey_ctx::PkeyCtx;
-use widelane_cpu::Policy;
+use widelane_cpu::{Policy, Room};
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
 
 use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn, kernel_for};
@@ -64,6 +64,10 @@ impl Contest for Derive {
         32
     }
 
+    fn rooms(&self) -> &'static [Room] {
+        X25519::ROOMS
+    }
+
     fn openssl(&self) -> Result<Runner<'_>, ErrorStack> {
         let mut derivers =
             (0..LANES_MAX).map(|lane| self.deriver(lane)).collect::<Result<Vec<_>, _>>()?;
@@ -107,6 +111,10 @@ impl Generate {
 impl Contest for Generate {
     fn output_len(&self) -> usize {
         32
+    }
+
+    fn rooms(&self) -> &'static [Room] {
+        X25519::ROOMS
     }
 
     fn openssl(&self) -> Result<Runner<'_>, ErrorStack> {
