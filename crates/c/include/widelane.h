@@ -18,7 +18,7 @@ typedef enum widelane_status {
    */
   WIDELANE_STATUS_OK = 0,
   /**
-   * An argument is wrong: null, or no text, or out of range.
+   * An argument is wrong: null, or no text, or out of range, or of a wrong length.
    */
   WIDELANE_STATUS_ARGUMENT = 1,
   /**
@@ -124,7 +124,8 @@ typedef enum widelane_cbc_hmac_mode {
    */
   WIDELANE_CBC_HMAC_MODE_MAC_THEN_ENCRYPT = 0,
   /**
-   * IV and ciphertext, whose tag stands behind them (RFC 7366).
+   * The ciphertext and the IV that the record brings, from TLS 1.1 on; the tag stands behind them
+   * (RFC 7366).
    */
   WIDELANE_CBC_HMAC_MODE_ENCRYPT_THEN_MAC = 1,
 } widelane_cbc_hmac_mode;
@@ -1245,7 +1246,8 @@ enum widelane_status widelane_cbc_hmac_key_new(const struct widelane_crypto *cry
                                                struct widelane_cbc_hmac_key **key);
 
 /**
- * How many bytes the record of a text has: what of it stands behind the IV. 0 for null.
+ * How many bytes the record of a text has: what of it stands behind the IV. 0 for null, and for a
+ * text that is too long for one record.
  *
  * # Safety
  *
@@ -1644,7 +1646,9 @@ enum widelane_status widelane_x25519_derive_batch(const struct widelane_crypto *
                                                   size_t job_count);
 
 /**
- * Why the last call of this thread failed that did. Valid until another one fails.
+ * Why the last call of this thread failed that did. Valid until another one fails or the thread
+ * ends; empty while a thread ends (in destructors of keys of pthreads, and in functions given to
+ * atexit).
  */
 const char *widelane_last_error(void);
 

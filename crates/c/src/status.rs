@@ -11,7 +11,7 @@ use std::fmt::Display;
 pub enum Status {
     /// The job was done.
     Ok = 0,
-    /// An argument is wrong: null, or no text, or out of range.
+    /// An argument is wrong: null, or no text, or out of range, or of a wrong length.
     Argument = 1,
     /// A rule cannot be read; the message has its line and column.
     Parse = 2,
@@ -48,13 +48,18 @@ impl Status {
     pub(crate) fn because(self, reason: impl Display) -> Status {
         let text: Vec<u8> = reason.to_string().into_bytes();
         let text = text.into_iter().filter(|byte| *byte != 0).collect::<Vec<u8>>();
-        LAST_ERROR.with_borrow_mut(|last| *last = CString::new(text).unwrap_or_default());
+        let text = CString::new(text).unwrap_or_default();
+        // A thread that ends may call from what runs behind the destructors of its variables; nobody
+        // keeps texts for it any more.
+        let _ = LAST_ERROR.try_with(|last| last.replace(text));
         self
     }
 }
 
-/// Why the last call of this thread failed that did. Valid until another one fails.
+/// Why the last call of this thread failed that did. Valid until another one fails or the thread
+/// ends; empty while a thread ends (in destructors of keys of pthreads, and in functions given to
+/// atexit).
 #[unsafe(no_mangle)]
 pub extern "C" fn widelane_last_error() -> *const c_char {
-    LAST_ERROR.with_borrow(|last| last.as_ptr())
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }

@@ -104,6 +104,11 @@ fn a_program_in_c_does_batches_that_openssl_confirms() {
 }
 
 #[test]
+fn a_program_in_c_calls_while_threads_and_the_process_end() {
+    run("exit", &[]);
+}
+
+#[test]
 fn the_header_is_one_of_cplusplus_too() {
     let header = root().join("include/widelane.h");
     let compiler =

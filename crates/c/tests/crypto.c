@@ -174,6 +174,9 @@ static int cbc_hmacs(const widelane_crypto *crypto) {
         CHECK(widelane_cbc_hmac_key_new(crypto, WIDELANE_CBC_HMAC_ALGORITHM_AES128_SHA1, mode,
                                         texts[3], 16, texts[4], 20, &key) == OK);
         CHECK(widelane_cbc_hmac_record_bytes(key, 70000) == 0);
+        size_t longest = mode == WIDELANE_CBC_HMAC_MODE_ENCRYPT_THEN_MAC ? 65503 : 65531;
+        CHECK(widelane_cbc_hmac_record_bytes(key, longest) > longest);
+        CHECK(widelane_cbc_hmac_record_bytes(key, longest + 1) == 0);
         for (int i = 0; i < JOBS; i++) {
             memcpy(records[i], texts[i], length_of(i));
             jobs[i] = (widelane_cbc_hmac_job){
@@ -337,6 +340,18 @@ static int curves(const widelane_crypto *crypto) {
         results[18][3] ^= 1;
         CHECK(widelane_ec_verify_batch(crypto, verify, JOBS) == REJECTED);
         CHECK(verify[18].status == REJECTED && verify[17].status == OK);
+        /* A length that is not the curve's is the caller's mistake, whatever the job. */
+        generate[2].public_key_length--, derive[3].shared_length--;
+        sign[5].signature_length--, verify[5].signature_length--;
+        CHECK(widelane_ec_generate_batch(crypto, generate, JOBS) == ARGUMENT);
+        CHECK(generate[2].status == ARGUMENT && generate[3].status == OK);
+        CHECK(widelane_ec_derive_batch(crypto, derive, JOBS) == ARGUMENT);
+        CHECK(derive[3].status == ARGUMENT && derive[4].status == OK);
+        CHECK(widelane_ec_sign_batch(crypto, sign, JOBS) == ARGUMENT);
+        CHECK(sign[5].status == ARGUMENT && sign[6].status == OK);
+        CHECK(widelane_ec_verify_batch(crypto, verify, JOBS) == ARGUMENT);
+        CHECK(verify[5].status == ARGUMENT && verify[6].status == OK);
+        CHECK(strstr(widelane_last_error(), "job 5: a length") != NULL);
         points[0][7] ^= 1;
         widelane_ec_public_key *bad = NULL;
         CHECK(widelane_ec_public_key_new(curve, points[0], 1 + 2 * bytes, &bad) ==

@@ -74,8 +74,9 @@ impl Hmac {
         let block_bytes = self.hash.algorithm().block_bytes();
         let mut pad = [0; BLOCK_BYTES_MAX];
         if bytes.len() > block_bytes {
-            let digest = self.hash.digest(bytes);
+            let mut digest = self.hash.digest(bytes);
             pad[..digest.as_ref().len()].copy_from_slice(digest.as_ref());
+            digest.wipe();
         } else {
             pad[..bytes.len()].copy_from_slice(bytes);
         }

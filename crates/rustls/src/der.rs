@@ -12,6 +12,11 @@ pub(crate) mod tag {
     pub(crate) const fn context(number: u8) -> u8 {
         0xa0 | number
     }
+
+    /// An optional field whose own tag this one stands for.
+    pub(crate) const fn implicit(number: u8) -> u8 {
+        0x80 | number
+    }
 }
 
 /// The bytes are not what they should be.
@@ -23,16 +28,17 @@ pub(crate) struct Malformed;
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Reads what an element holds.
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Reader(bytes)
+    /// What an element holds that has this tag and is all there is.
+    pub(crate) fn whole(tag: u8, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
+        let mut reader = Reader(bytes);
+        let inside = reader.element(tag)?;
+        reader.end()?;
+        Ok(inside)
     }
 
     /// Reads what a sequence holds that is all there is.
     pub(crate) fn whole_sequence(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader(bytes);
-        let inside = reader.element(tag::SEQUENCE)?;
-        if reader.0.is_empty() { Ok(Reader(inside)) } else { Err(Malformed) }
+        Self::whole(tag::SEQUENCE, bytes).map(Reader)
     }
 
     /// What the next element holds, which has this tag.
@@ -65,6 +71,11 @@ impl<'a> Reader<'a> {
     /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Agrees that nothing is left.
+    pub(crate) fn end(self) -> Result<(), Malformed> {
+        if self.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 }
 
@@ -111,11 +122,18 @@ mod tests {
             (&[4], Err(Malformed)),
             (&[], Err(Malformed)),
         ] {
-            assert_eq!(Reader::new(bytes).element(tag::OCTET_STRING), expected, "{bytes:?}");
+            assert_eq!(Reader(bytes).element(tag::OCTET_STRING), expected, "{bytes:?}");
         }
         let mut long = vec![4, 0x82, 1, 0];
         long.resize(4 + 256, 5);
-        assert_eq!(Reader::new(&long).element(tag::OCTET_STRING).map(<[u8]>::len), Ok(256));
+        assert_eq!(Reader(&long).element(tag::OCTET_STRING).map(<[u8]>::len), Ok(256));
+    }
+
+    #[test]
+    fn what_is_whole_has_nothing_behind_it() {
+        assert_eq!(Reader::whole(tag::OCTET_STRING, &[4, 1, 9]), Ok(&[9][..]));
+        assert_eq!(Reader::whole(tag::OCTET_STRING, &[4, 1, 9, 0]), Err(Malformed));
+        assert!(Reader::whole_sequence(&[0x30, 0, 0]).is_err());
     }
 
     #[test]
@@ -127,7 +145,7 @@ mod tests {
             (&[2, 2, 0, 0x7f], Err(Malformed)),
             (&[2, 0], Err(Malformed)),
         ] {
-            assert_eq!(Reader::new(bytes).unsigned(), expected, "{bytes:?}");
+            assert_eq!(Reader(bytes).unsigned(), expected, "{bytes:?}");
         }
     }
 }

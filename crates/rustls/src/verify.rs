@@ -193,7 +193,8 @@ impl SignatureVerificationAlgorithm for RsaVerifier {
 fn numbers(public_key: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let mut reader = Reader::whole_sequence(public_key)?;
     let numbers = (reader.unsigned()?, reader.unsigned()?);
-    if reader.is_empty() { Ok(numbers) } else { Err(Malformed) }
+    reader.end()?;
+    Ok(numbers)
 }
 
 fn valid_if(is_valid: bool) -> Result<(), InvalidSignature> {

@@ -35,7 +35,8 @@ pub fn has_unlocked_keys() -> bool {
 /// Set where the system refuses to lock memory, or gives no mapping to lock.
 static HAS_UNLOCKED: AtomicBool = AtomicBool::new(false);
 
-/// A value in a vault; dropped and then wiped.
+/// A value in a vault; dropped and then wiped. It cannot be cloned: the copy would be made on the
+/// stack, where whoever makes one has to wipe it.
 pub struct Vault<T> {
     value: NonNull<T>,
     /// Where it lies; nothing if that is the heap.
@@ -103,12 +104,6 @@ impl<T> DerefMut for Vault<T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and borrowed by nobody else.
         unsafe { self.value.as_mut() }
-    }
-}
-
-impl<T: Clone> Clone for Vault<T> {
-    fn clone(&self) -> Self {
-        Vault::new(T::clone(self))
     }
 }
 
@@ -199,13 +194,5 @@ mod tests {
                 scope.spawn(move || work(thread));
             });
         });
-    }
-
-    #[test]
-    fn a_copy_is_a_value_of_its_own() {
-        let mut one = Vault::new(vec![1, 2, 3]);
-        let other = one.clone();
-        one.push(4);
-        assert_eq!((&**one, &**other), (&[1, 2, 3, 4][..], &[1, 2, 3][..]));
     }
 }

@@ -29,7 +29,8 @@ pub enum CbcHmacAlgorithm {
 pub enum CbcHmacMode {
     /// The text, whose tag is encrypted with it (RFC 5246, 6.2.3.2).
     MacThenEncrypt = 0,
-    /// IV and ciphertext, whose tag stands behind them (RFC 7366).
+    /// The ciphertext and the IV that the record brings, from TLS 1.1 on; the tag stands behind them
+    /// (RFC 7366).
     EncryptThenMac = 1,
 }
 
@@ -94,7 +95,8 @@ pub unsafe extern "C" fn widelane_cbc_hmac_key_new(
     })
 }
 
-/// How many bytes the record of a text has: what of it stands behind the IV. 0 for null.
+/// How many bytes the record of a text has: what of it stands behind the IV. 0 for null, and for a
+/// text that is too long for one record.
 ///
 /// # Safety
 ///
@@ -104,9 +106,8 @@ pub unsafe extern "C" fn widelane_cbc_hmac_record_bytes(
     key: *const CbcHmacKey,
     text_length: usize,
 ) -> usize {
-    let bytes = |key: &CbcHmacKey| match text_length {
-        0..=cbc_hmac::TEXT_BYTES_MAX => key.0.record_bytes(text_length),
-        _ => 0,
+    let bytes = |CbcHmacKey(key): &CbcHmacKey| {
+        if text_length > key.text_bytes_max() { 0 } else { key.record_bytes(text_length) }
     };
     // SAFETY: the caller vouches for it.
     unsafe { door::reference(key) }.map_or(0, bytes)

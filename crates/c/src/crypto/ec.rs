@@ -272,10 +272,13 @@ pub unsafe extern "C" fn widelane_ec_verify_batch(
 fn outcome(outcome: Outcome) -> jobs::Outcome {
     match outcome {
         Outcome::Done => Ok(()),
-        Outcome::Rejected => refused(
-            Status::Rejected,
-            "a length is wrong, the keys are on different curves, or the signature is bad",
-        ),
+        Outcome::Mismatched => {
+            refused(Status::Argument, "a length is not that of the curve, or the keys are on two")
+        }
+        Outcome::Rejected => {
+            refused(Status::Rejected, "the signature is not that of this digest and this key")
+        }
+        Outcome::FaultDetected => refused(Status::Fault, "the result failed its check"),
         Outcome::Pending => refused(Status::Defect, "it was not executed"),
     }
 }

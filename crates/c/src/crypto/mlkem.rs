@@ -83,12 +83,15 @@ fn set_of(number: u32) -> Result<ParameterSet, Status> {
     door::choice(&ParameterSet::ALL, number, "parameter set")
 }
 
-/// Lends the memory that batches of this thread work in.
+/// Lends the memory that batches of this thread work in, or other memory while the thread ends.
 fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
     thread_local! {
         static WORKSPACE: RefCell<Workspace> = RefCell::new(Workspace::new());
     }
-    WORKSPACE.with_borrow_mut(work)
+    let mut work = Some(work);
+    let mut once = |workspace: &mut Workspace| work.take().map(|work| work(workspace));
+    let done = WORKSPACE.try_with(|workspace| once(&mut workspace.borrow_mut())).ok().flatten();
+    done.or_else(|| once(&mut Workspace::new())).expect("one of the two is lent")
 }
 
 /// Bytes of an encapsulation key of a parameter set; 0 if there is no such set.

@@ -262,16 +262,21 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Who, other than root and the user of this process, may write to the file.
+/// Who, other than root and the user and the group of this process, may write to the file.
 fn flaw(metadata: &Metadata) -> Option<String> {
     const WRITABLE_FOR_ALL: u32 = 0o002;
-    let owner = metadata.uid();
+    const WRITABLE_FOR_GROUP: u32 = 0o020;
+    let (owner, group) = (metadata.uid(), metadata.gid());
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Some(format!("belongs to user {owner}"));
     }
     // A device such as /dev/null is no file that somebody fills.
-    let is_open = metadata.is_file() && metadata.mode() & WRITABLE_FOR_ALL != 0;
-    is_open.then(|| "can be written by everybody".to_owned())
+    let may = |bits| metadata.is_file() && metadata.mode() & bits != 0;
+    if may(WRITABLE_FOR_ALL) {
+        return Some("can be written by everybody".to_owned());
+    }
+    let is_ours = group == 0 || group == rustix::process::getegid().as_raw();
+    (may(WRITABLE_FOR_GROUP) && !is_ours).then(|| format!("can be written by group {group}"))
 }
 
 #[cfg(test)]
@@ -547,6 +552,31 @@ mod tests {
         let error = resolve(&inputs).unwrap_err();
         assert!(matches!(error, PolicyError::Untrusted { .. }), "{error}");
         assert!(error.to_string().contains("can be written by everybody"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_another_group_may_write_decides_nothing() {
+        let files = Files::new();
+        let path = files.path("named.toml");
+        let inputs = files.inputs(&[(PATH_VARIABLE, path.to_str().unwrap())]);
+        fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+        resolve(&inputs).expect("its group is that of this process");
+        if std::os::unix::fs::chown(&path, None, Some(65_534)).is_err() {
+            eprintln!("only root can give files away: no more was tested");
+            return;
+        }
+        // That may have taken a bit off.
+        fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+        assert_eq!(
+            resolve(&inputs).unwrap_err().to_string(),
+            format!(
+                "the policy {} can be written by group 65534, who could change what runs here; \
+                 make it root's or your own, writable for nobody else",
+                path.display()
+            )
+        );
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        resolve(&inputs).expect("others may read it");
     }
 
     #[test]

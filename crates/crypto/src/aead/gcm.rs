@@ -26,6 +26,8 @@ pub(super) struct Session {
     hashed: bool,
     /// How many blocks were encrypted.
     blocks: u32,
+    /// What was hashed so far. With the ciphertext it tells the hash key, as a counter block that is
+    /// a hash does.
     sum: Block,
     /// Whether the sum is multiplied by the hash key already, for the next block to be added to.
     multiplied: bool,
@@ -49,6 +51,14 @@ impl Session {
         for (sum, byte) in self.sum.iter_mut().zip(block) {
             *sum ^= byte;
         }
+    }
+}
+
+impl Drop for Session {
+    #[inline]
+    fn drop(&mut self) {
+        wipe(&mut self.sum);
+        wipe(&mut self.first);
     }
 }
 

@@ -89,10 +89,11 @@ impl<K: Borrow<Key>> Stream<K> {
     /// sealed had the same nonce.
     pub fn start(&mut self, direction: Direction, nonce: &[u8]) -> Result<(), AeadError> {
         if direction == Direction::Seal {
+            // Before a nonce was used, the last one is empty.
+            self.key.borrow().check_nonce(nonce)?;
             if self.sealed == nonce {
                 return Err(AeadError::NonceReused);
             }
-            self.key.borrow().check_nonce(nonce)?;
             self.sealed.clear();
             self.sealed.extend_from_slice(nonce);
         }

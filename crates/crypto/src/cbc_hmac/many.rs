@@ -52,12 +52,7 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
             Err(error) => Outcome::Refused(error),
         };
     }
-    let family = |job: &SealJob<'_>| {
-        let Key { algorithm, mode, cipher, mac } = job.key;
-        let rooms = (mac.hash().room(), mac.hash().lane_room(), cipher.lanes().is_some());
-        (*algorithm, *mode, rooms, job.outcome == Outcome::Done)
-    };
-    for jobs in jobs.chunk_by_mut(|left, right| family(left) == family(right)) {
+    for jobs in jobs.chunk_by_mut(are_relatives) {
         // One by one, the hash runs in the shade of the cipher.
         if jobs.len() == 1 || jobs[0].key.cipher.lanes().is_none() {
             for SealJob { key, iv, header, text_bytes, record, outcome } in jobs {
@@ -100,6 +95,16 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
     }
 }
 
+/// Whether two records may share lanes: whatever room they do it in, each key's policy has it open.
+fn are_relatives(left: &SealJob<'_>, right: &SealJob<'_>) -> bool {
+    let family = |job: &SealJob<'_>| {
+        let Key { algorithm, mode, cipher, mac } = job.key;
+        let rooms = (mac.hash().room(), mac.hash().lane_room(), cipher.room());
+        (*algorithm, *mode, rooms, job.outcome == Outcome::Done)
+    };
+    family(left) == family(right)
+}
+
 /// The tags of records, whose texts are encrypted in [`Mode::EncryptThenMac`].
 fn tags(jobs: &[SealJob<'_>]) -> Vec<Digest> {
     let heads: Vec<_> = jobs.iter().map(head).collect();
@@ -123,8 +128,9 @@ fn head(job: &SealJob<'_>) -> ([u8; HEADER_BYTES + BLOCK_BYTES], usize, usize) {
         }
         Mode::EncryptThenMac => {
             let bytes = job.key.encrypted_bytes(job.text_bytes);
-            header.copy_from_slice(&job.header.bytes(BLOCK_BYTES + bytes));
-            (head, HEADER_BYTES + BLOCK_BYTES, bytes)
+            let iv_bytes = job.header.iv_bytes();
+            header.copy_from_slice(&job.header.bytes(iv_bytes + bytes));
+            (head, HEADER_BYTES + iv_bytes, bytes)
         }
     }
 }
@@ -206,4 +212,35 @@ fn fill<'a, const ROWS: usize>(room: Lanes, chains: impl Iterator<Item = Chain<'
         }
     }
     lanes.iter_mut().filter_map(Option::take).for_each(Chain::finish);
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_cpu::{Policy, Room};
+
+    use super::super::{Algorithm, CbcHmac};
+    use super::*;
+
+    #[test]
+    fn keys_in_rooms_with_lanes_share_none_if_one_room_is_closed_to_the_other() {
+        let key = |closed: Option<Room>| {
+            let policy = Policy { rooms_closed: closed.into_iter().collect(), ..Policy::open() };
+            let suite = CbcHmac::choose(Algorithm::Aes128Sha1, Mode::EncryptThenMac, &policy);
+            suite.key(&[1; 16], &[2; 20]).unwrap()
+        };
+        let keys = [key(None), key(Some(Room::Vaes512)), key(None)];
+        let mut records = keys.each_ref().map(|key| vec![0; key.record_bytes(5)]);
+        let mut records = records.iter_mut();
+        let jobs = keys.each_ref().map(|key| SealJob {
+            key,
+            iv: &[3; BLOCK_BYTES],
+            header: Header { sequence: 0, kind: 23, version: 0x0303 },
+            text_bytes: 5,
+            record: records.next().unwrap(),
+            outcome: Outcome::Done,
+        });
+        let [open, closed, other] = &jobs;
+        assert!(are_relatives(open, other));
+        assert_eq!(are_relatives(open, closed), !Room::Vaes512.is_supported());
+    }
 }

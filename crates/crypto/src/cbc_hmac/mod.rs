@@ -42,8 +42,12 @@ use crate::mac::{self, Hmac};
 /// Bytes of a block of the cipher, and of an IV.
 pub const BLOCK_BYTES: usize = 16;
 
-/// Bytes of the longest text that a record may have: its length is a number of 16 bits.
-pub const TEXT_BYTES_MAX: usize = u16::MAX as usize;
+/// Bytes of the longest text that any record may have: a length is a number of 16 bits. Those of a
+/// key may have to be shorter: [`Key::text_bytes_max`].
+pub const TEXT_BYTES_MAX: usize = LENGTH_MAX;
+
+/// The longest length that can be authenticated.
+const LENGTH_MAX: usize = u16::MAX as usize;
 
 /// Bytes of a block of SHA-1 and SHA-256.
 const HASH_BLOCK_BYTES: usize = 64;
@@ -108,7 +112,8 @@ impl Algorithm {
 pub enum Mode {
     /// The text, whose tag is encrypted with it (RFC 5246, 6.2.3.2).
     MacThenEncrypt,
-    /// IV and ciphertext, whose tag stands behind them (RFC 7366).
+    /// The ciphertext and the IV that the record brings, if it brings one ([`Header::iv_bytes`]);
+    /// the tag stands behind them (RFC 7366).
     EncryptThenMac,
 }
 
@@ -160,10 +165,12 @@ pub enum CbcHmacError {
         wanted: usize,
     },
     /// The text is longer than a record can say.
-    #[error("the text has {got} bytes; split it into records of at most {TEXT_BYTES_MAX}")]
+    #[error("the text has {got} bytes; split it into records of at most {max}")]
     TextTooLong {
         /// Bytes of the text.
         got: usize,
+        /// What [`Key::text_bytes_max`] says.
+        max: usize,
     },
     /// What is decrypted on its own is not whole blocks.
     #[error("the text has {got} bytes; CBC takes whole blocks of 16")]
@@ -246,6 +253,14 @@ impl Key {
     /// Takes another key of HMAC; that of the cipher stays.
     pub fn set_mac(&mut self, mac: &[u8]) {
         self.mac = self.mac.replaced(mac);
+    }
+
+    /// Bytes of the longest text that a record may have: what is authenticated says its length in 16
+    /// bits. In [`Mode::EncryptThenMac`] that is the length of IV and ciphertext.
+    #[must_use]
+    pub fn text_bytes_max(&self) -> usize {
+        let blocks = self.encrypted_bytes_max() / BLOCK_BYTES;
+        TEXT_BYTES_MAX.min(blocks * BLOCK_BYTES - self.tag_bytes_inside() - 1)
     }
 
     /// Bytes of the record of a text: what of it stands behind the IV.
@@ -384,8 +399,9 @@ impl Key {
     }
 
     fn check(&self, text_bytes: usize, record_bytes: usize) -> Result<(), CbcHmacError> {
-        if text_bytes > TEXT_BYTES_MAX {
-            return Err(CbcHmacError::TextTooLong { got: text_bytes });
+        let max = self.text_bytes_max();
+        if text_bytes > max {
+            return Err(CbcHmacError::TextTooLong { got: text_bytes, max });
         }
         let wanted = self.record_bytes(text_bytes);
         if record_bytes != wanted {
@@ -396,8 +412,21 @@ impl Key {
 
     /// Bytes that are encrypted for a text, padding included: the shortest that there is.
     fn encrypted_bytes(&self, text_bytes: usize) -> usize {
-        let tag_bytes = self.algorithm.tag_bytes() - self.tag_bytes_behind();
-        (text_bytes + tag_bytes + 1).next_multiple_of(BLOCK_BYTES)
+        (text_bytes + self.tag_bytes_inside() + 1).next_multiple_of(BLOCK_BYTES)
+    }
+
+    /// The most bytes that may be encrypted, so that there is a length to be authenticated: if an IV
+    /// counts, with one, whether the record brings it or not.
+    fn encrypted_bytes_max(&self) -> usize {
+        match self.mode {
+            Mode::MacThenEncrypt => LENGTH_MAX + self.algorithm.tag_bytes() + 1,
+            Mode::EncryptThenMac => LENGTH_MAX - BLOCK_BYTES,
+        }
+    }
+
+    /// Bytes of the tag that are encrypted with a text.
+    fn tag_bytes_inside(&self) -> usize {
+        self.algorithm.tag_bytes() - self.tag_bytes_behind()
     }
 
     /// Bytes of the tag that stand behind what is encrypted.
@@ -415,8 +444,9 @@ impl Key {
         header: Header,
         encrypted: &[u8],
     ) -> digest::Digest {
+        let iv = &iv[..header.iv_bytes()];
         let mut stream = self.mac.begin();
-        stream.update(&header.bytes(BLOCK_BYTES + encrypted.len()));
+        stream.update(&header.bytes(iv.len() + encrypted.len()));
         stream.update(iv);
         stream.update(encrypted);
         stream.end()
@@ -431,7 +461,7 @@ impl Key {
     ) -> Result<usize, CbcHmacError> {
         let encrypted_bytes = record.len().saturating_sub(self.algorithm.tag_bytes());
         let shape = encrypted_bytes > 0 && encrypted_bytes.is_multiple_of(BLOCK_BYTES);
-        if !shape || BLOCK_BYTES + encrypted_bytes > TEXT_BYTES_MAX {
+        if !shape || encrypted_bytes > self.encrypted_bytes_max() {
             return Err(CbcHmacError::Rejected);
         }
         let (encrypted, tag) = record.split_at_mut(encrypted_bytes);

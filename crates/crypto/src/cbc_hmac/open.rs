@@ -8,9 +8,7 @@
 use widelane_kernels::text::Text;
 use widelane_secret::{Mask, wipe};
 
-use super::{
-    BLOCK_BYTES, CbcHmacError, HASH_BLOCK_BYTES, HEADER_BYTES, Header, Key, TEXT_BYTES_MAX,
-};
+use super::{BLOCK_BYTES, CbcHmacError, HASH_BLOCK_BYTES, HEADER_BYTES, Header, Key};
 use crate::digest::{Digest, State};
 
 /// Bytes of the length at the end of a hashed message.
@@ -39,7 +37,8 @@ impl Key {
     ) -> Result<usize, CbcHmacError> {
         let tag_bytes = self.algorithm.tag_bytes();
         let longest = record.len().checked_sub(tag_bytes + 1).ok_or(CbcHmacError::Rejected)?;
-        if !record.len().is_multiple_of(BLOCK_BYTES) || longest > TEXT_BYTES_MAX {
+        let fits = record.len() <= self.encrypted_bytes_max();
+        if !fits || !record.len().is_multiple_of(BLOCK_BYTES) {
             return Err(CbcHmacError::Rejected);
         }
         self.cipher.decrypt(&mut { *iv }, Text::in_place(record));

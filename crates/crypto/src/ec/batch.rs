@@ -84,7 +84,7 @@ fn generate_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
         let Some(private) = C::scalar(job.private) else { continue };
         job.public.fill(0);
         if job.public.len() != 1 + 2 * C::BYTES {
-            job.outcome = Outcome::Rejected;
+            job.outcome = Outcome::Mismatched;
             continue;
         }
         let ([format], public) = job.public.split_first_chunk_mut().expect("it is long enough");
@@ -96,7 +96,7 @@ fn generate_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
         C::scrubbed(|| L::generate(room, jobs));
     }
     for ((outcome, format), job) in outcomes.into_iter().zip(formats).zip(&batch) {
-        *outcome = outcome_of(job.verdict);
+        *outcome = result_of(job.verdict);
         if *outcome == Outcome::Done {
             *format = UNCOMPRESSED;
         }
@@ -119,7 +119,7 @@ fn derive_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
         job.shared.fill(0);
         let peer = C::point(job.peer).filter(|_| job.shared.len() == C::BYTES);
         let Some(peer) = peer else {
-            job.outcome = Outcome::Rejected;
+            job.outcome = Outcome::Mismatched;
             continue;
         };
         let shared = &mut *job.shared;
@@ -130,7 +130,7 @@ fn derive_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
         C::scrubbed(|| L::derive(room, jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
-        *outcome = outcome_of(job.verdict);
+        *outcome = result_of(job.verdict);
     }
 }
 
@@ -166,7 +166,7 @@ fn sign_on<C: Keys<D>, const D: usize>(
         if job.signature.len() == 2 * C::BYTES {
             ours.push(job);
         } else {
-            job.outcome = Outcome::Rejected;
+            job.outcome = Outcome::Mismatched;
         }
     }
     for jobs in ours.chunks_mut(lanes) {
@@ -184,7 +184,7 @@ fn sign_on<C: Keys<D>, const D: usize>(
             }
             kernel(&mut batch);
             for (outcome, job) in outcomes.into_iter().zip(&batch) {
-                *outcome = outcome_of(job.verdict);
+                *outcome = result_of(job.verdict);
             }
             nonces.iter_mut().for_each(Digest::wipe);
         });
@@ -245,7 +245,7 @@ fn verify_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
     for job in jobs {
         let Some(public) = C::point(job.key) else { continue };
         if job.signature.len() != 2 * C::BYTES {
-            job.outcome = Outcome::Rejected;
+            job.outcome = Outcome::Mismatched;
             continue;
         }
         let (digest, signature) = (leftmost(job.digest, C::BYTES), job.signature);
@@ -265,10 +265,20 @@ fn leftmost(digest: &[u8], bytes: usize) -> &[u8] {
     &digest[..digest.len().min(bytes)]
 }
 
+/// What became of a signature that was looked at.
 fn outcome_of(verdict: Verdict) -> Outcome {
     match verdict {
         Verdict::Pending => Outcome::Pending,
         Verdict::Done => Outcome::Done,
         Verdict::Rejected => Outcome::Rejected,
+    }
+}
+
+/// What became of a private operation, whose result is confirmed before it leaves.
+fn result_of(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::Pending => Outcome::Pending,
+        Verdict::Done => Outcome::Done,
+        Verdict::Rejected => Outcome::FaultDetected,
     }
 }

@@ -39,7 +39,6 @@ pub enum KeyError {
 }
 
 /// A private key: a number from 1 to the order of the curve less 1; wiped when dropped.
-#[derive(Clone)]
 pub struct PrivateKey {
     /// In a vault, so that moving a key leaves no copies behind.
     pub(super) material: Vault<Material>,
@@ -96,6 +95,14 @@ impl PrivateKey {
             Material::P256(..) => Curve::P256,
             Material::P384(..) => Curve::P384,
         }
+    }
+}
+
+impl Clone for PrivateKey {
+    fn clone(&self) -> Self {
+        // The copy is made on the stack.
+        let material = || Vault::new(Material::clone(&self.material));
+        PrivateKey { material: scrubbed::<STACK_BYTES, _>(material) }
     }
 }
 

@@ -66,9 +66,13 @@ pub enum Outcome {
     Pending,
     /// The output is the result, or the signature is good.
     Done,
-    /// A slice has the wrong length, the keys are on different curves, the signature is bad, or a
-    /// private operation failed its check: a fault in the machine.
+    /// A slice has not the length that the curve wants, or the keys are on different curves.
+    Mismatched,
+    /// The signature is not that of this digest and this key.
     Rejected,
+    /// The result of a private operation failed its check: a fault in the machine, or a damaged
+    /// key. Nothing has left; try another path.
+    FaultDetected,
 }
 
 /// One public key to be made of a private one.

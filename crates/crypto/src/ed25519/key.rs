@@ -16,7 +16,6 @@ use crate::stack::scrubbed;
 const STACK_BYTES: usize = 6 << 10;
 
 /// A private key and its public key; wiped when dropped.
-#[derive(Clone)]
 pub struct SigningKey {
     /// In a vault, so that moving a key leaves no copies behind.
     material: Vault<Material>,
@@ -56,6 +55,14 @@ impl SigningKey {
 
     pub(super) fn scalar(&self) -> &Scalar {
         &self.material.scalar
+    }
+}
+
+impl Clone for SigningKey {
+    fn clone(&self) -> Self {
+        // The copy is made on the stack.
+        let material = || Vault::new(Material::clone(&self.material));
+        SigningKey { material: scrubbed::<STACK_BYTES, _>(material) }
     }
 }
 

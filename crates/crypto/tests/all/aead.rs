@@ -236,6 +236,7 @@ fn a_stream_keeps_its_order_and_its_nonces_apart() {
     tour(|aead| {
         let key = aead.key(&vec![9; aead.algorithm().key_bytes()]).unwrap();
         let mut stream = Stream::new(&key);
+        assert_eq!(stream.start(Direction::Seal, b""), Err(AeadError::NonceLength { got: 0 }));
         assert_eq!(stream.aad(b"early"), Err(AeadError::OutOfOrder));
         assert_eq!(stream.update_in_place(&mut [0]), Err(AeadError::OutOfOrder));
         assert_eq!(stream.finish(), Err(AeadError::OutOfOrder));

@@ -67,9 +67,10 @@ fn openssl_encrypt(key: &[u8], text: &[u8]) -> Vec<u8> {
     encrypted
 }
 
-fn authenticated(length: usize, parts: &[&[u8]]) -> Vec<u8> {
+fn authenticated(version: u16, length: usize, parts: &[&[u8]]) -> Vec<u8> {
     let mut message = HEADER.sequence.to_be_bytes().to_vec();
-    message.extend([HEADER.kind, 3, 3]);
+    message.push(HEADER.kind);
+    message.extend(version.to_be_bytes());
     message.extend((length as u16).to_be_bytes());
     message.extend(parts.concat());
     message
@@ -87,9 +88,20 @@ fn padding(length: usize) -> u8 {
 
 /// A record by OpenSSL, with so many blocks of padding more than it needs.
 fn expected(algorithm: Algorithm, mode: Mode, key: &[u8], text: &[u8], more: u8) -> Vec<u8> {
+    expected_of_version(HEADER.version, algorithm, mode, key, text, more)
+}
+
+fn expected_of_version(
+    version: u16,
+    algorithm: Algorithm,
+    mode: Mode,
+    key: &[u8],
+    text: &[u8],
+    more: u8,
+) -> Vec<u8> {
     match mode {
         Mode::MacThenEncrypt => {
-            let tag = openssl_tag(algorithm, &authenticated(text.len(), &[text]));
+            let tag = openssl_tag(algorithm, &authenticated(version, text.len(), &[text]));
             let tagged = [text, &tag].concat();
             let padding = padding(tagged.len()) + 16 * more;
             openssl_encrypt(key, &padded(tagged, padding))
@@ -97,7 +109,9 @@ fn expected(algorithm: Algorithm, mode: Mode, key: &[u8], text: &[u8], more: u8)
         Mode::EncryptThenMac => {
             let padding = padding(text.len()) + 16 * more;
             let mut record = openssl_encrypt(key, &padded(text.to_vec(), padding));
-            let message = authenticated(IV.len() + record.len(), &[&IV, &record]);
+            // The IV of TLS 1.0 is the end of the record before, and authenticated with that.
+            let iv = if version == 0x0301 { &[][..] } else { &IV };
+            let message = authenticated(version, iv.len() + record.len(), &[iv, &record]);
             record.extend(openssl_tag(algorithm, &message));
             record
         }
@@ -120,6 +134,78 @@ fn records_are_sealed_and_opened_as_openssl_does() {
             assert_eq!(record[..length], text);
         }
     });
+}
+
+/// RFC 7366, section 3: a record has an IV to be authenticated from TLS 1.1 on.
+#[test]
+fn records_of_every_version_are_as_openssl_computes_them() {
+    let mut random = Random::new(7);
+    tour(|algorithm, mode, make| {
+        let raw = bytes(&mut random, algorithm.key_bytes());
+        let key = make(&raw);
+        for version in [0x0301, 0x0302, 0x0303] {
+            let header = Header { version, ..HEADER };
+            for length in [0, 5, 100, 1350] {
+                let text = bytes(&mut random, length);
+                let expected = expected_of_version(version, algorithm, mode, &raw, &text, 0);
+                let empty = || {
+                    let mut record = text.clone();
+                    record.resize(key.record_bytes(length), 0xee);
+                    record
+                };
+                let mut record = empty();
+                key.seal(&IV, header, length, &mut record).unwrap();
+                assert!(record == expected, "{algorithm:?} {mode:?} {version:x} {length}");
+
+                let mut records = vec![empty(); 9];
+                let jobs = records.iter_mut().map(|record| {
+                    let (key, iv, outcome) = (&key, &IV, Outcome::Pending);
+                    SealJob { key, iv, header, text_bytes: length, record, outcome }
+                });
+                seal_many(&mut jobs.collect::<Vec<_>>());
+                let good = records.iter().all(|record| *record == expected);
+                assert!(good, "nine of {algorithm:?} {mode:?} {version:x} {length}");
+
+                if version == 0x0301 {
+                    let (mut last, mut next) = (IV, empty());
+                    key.seal_next(&mut last, header, length, &mut next).unwrap();
+                    assert!(next == expected, "next of {algorithm:?} {mode:?} {length}");
+                }
+                assert_eq!(key.open(&IV, header, &mut record), Ok(length));
+                assert_eq!(record[..length], text);
+            }
+        }
+    });
+}
+
+/// What is sealed can be opened, also where its length is as long as it may be.
+#[test]
+fn the_longest_record_is_opened_and_no_longer_one_is_sealed() {
+    for algorithm in Algorithm::ALL {
+        for (mode, max) in [
+            // With the IV and a byte of padding, as many blocks as 16 bits can count.
+            (Mode::EncryptThenMac, 65_503),
+            // Blocks that are opened whatever their padding.
+            (Mode::MacThenEncrypt, [65_531, 65_535][usize::from(algorithm.tag_bytes() == 32)]),
+        ] {
+            let suite = CbcHmac::choose(algorithm, mode, &Policy::open());
+            let key = suite.key(&vec![1; algorithm.key_bytes()], MAC_KEY).unwrap();
+            assert_eq!(key.text_bytes_max(), max, "{algorithm:?} {mode:?}");
+            for header in [HEADER, Header { version: 0x0301, ..HEADER }] {
+                for length in (0..=TEXT_BYTES_MAX + 1).skip(65_450) {
+                    let mut record = vec![7; key.record_bytes(length)];
+                    let sealed = key.seal(&IV, header, length, &mut record);
+                    if length <= max {
+                        assert_eq!(sealed, Ok(()), "{algorithm:?} {mode:?} {length}");
+                        assert_eq!(key.open(&IV, header, &mut record), Ok(length));
+                        continue;
+                    }
+                    assert_eq!(sealed, Err(CbcHmacError::TextTooLong { got: length, max }));
+                    assert!(record.iter().all(|byte| *byte == 7));
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -180,7 +266,8 @@ fn a_wrong_padding_is_refused() {
         let key = make(&raw);
         let text = bytes(&mut random, 45);
         let mut tagged = text.clone();
-        tagged.extend(openssl_tag(algorithm, &authenticated(text.len(), &[&text])));
+        let message = authenticated(HEADER.version, text.len(), &[&text]);
+        tagged.extend(openssl_tag(algorithm, &message));
         let right = padding(tagged.len()) + 32;
         for wrong in 0..=usize::from(right) {
             let mut plain = padded(tagged.clone(), right);
@@ -270,9 +357,9 @@ fn wrong_lengths_are_named_and_nothing_is_written() {
             assert_eq!(outcome, Err(CbcHmacError::RecordLength { got, wanted }));
             assert_eq!(record, vec![7; got]);
         }
-        let got = TEXT_BYTES_MAX + 1;
+        let (got, max) = (TEXT_BYTES_MAX + 1, key.text_bytes_max());
         let outcome = key.seal(&IV, HEADER, got, &mut []);
-        assert_eq!(outcome, Err(CbcHmacError::TextTooLong { got }));
+        assert_eq!(outcome, Err(CbcHmacError::TextTooLong { got, max }));
         let outcome = key.decrypt(&mut { IV }, &mut [0; 17]);
         assert_eq!(outcome, Err(CbcHmacError::NotWholeBlocks { got: 17 }));
     });

@@ -62,7 +62,11 @@ fn ecdsa_signatures() {
             .collect();
         ec.verify_batch(&mut jobs);
         for (vector, job) in vectors.iter().zip(&jobs) {
-            let wanted = if vector.good { Outcome::Done } else { Outcome::Rejected };
+            let wanted = match vector.signature.len() == 2 * vector.key.curve().bytes() {
+                true if vector.good => Outcome::Done,
+                true => Outcome::Rejected,
+                false => Outcome::Mismatched,
+            };
             assert_eq!(job.outcome, wanted, "{} in {room}", vector.name);
         }
     });

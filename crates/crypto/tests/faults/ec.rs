@@ -61,7 +61,7 @@ fn disturb(ec: Ec, flips: usize) {
                         Leaves::Useless
                     }
                     Outcome::Done => Leaves::Revealing,
-                    Outcome::Rejected | Outcome::Pending => Leaves::Nothing,
+                    _ => Leaves::Nothing,
                 }
             });
             judged.max().expect("there are signatures")

@@ -1,5 +1,5 @@
-//! After a message is sealed or opened and its key dropped, no word of the key, of the key stream
-//! or of the authentication key is left in memory, whichever room worked.
+//! After a message is sealed or opened and its key dropped, no word of the key, of the key stream,
+//! of the authentication key or of what it was hashed to is left in memory, whichever room worked.
 
 use std::hint::black_box;
 
@@ -14,6 +14,11 @@ use widelane_testkit::rooms::for_each_room_of;
 use crate::alone;
 
 const NONCE: [u8; 12] = *b"twelve bytes";
+/// One that AES-GCM makes its first counter block of by hashing.
+const LONG_NONCE: &[u8] = b"a nonce of many more bytes";
+const AAD: &[u8] = b"header";
+/// Bytes of the first piece of a text: no whole block at its end.
+const PIECE_BYTES: usize = 77;
 /// Every way that short messages have of their own, and chunks with a tail.
 const LENGTHS: [usize; 6] = [40, 64, 100, 250, 500, 2100];
 
@@ -26,8 +31,7 @@ fn a_message_leaves_nothing() {
             assert_eq!(aead.room(), room);
             for length in LENGTHS {
                 let (secret, key) = secret_key(&aead, length as u64);
-                let mut text = vec![0; length];
-                Random::new(!0).fill(&mut text);
+                let mut text = text(length);
                 use_key(&format!("{algorithm:?} in {room}, {length} bytes"), &key, &mut text);
                 drop(key);
                 let left = secret.count();
@@ -37,24 +41,44 @@ fn a_message_leaves_nothing() {
     }
 }
 
-/// Seals and opens, at once and in pieces.
+fn text(length: usize) -> Vec<u8> {
+    let mut text = vec![0; length];
+    Random::new(!0).fill(&mut text);
+    text
+}
+
+/// Seals and opens, at once and in pieces, to the end or not.
 #[inline(never)]
 fn use_key(who: &str, key: &Key, text: &mut [u8]) {
     let mut tag = [0; TAG_BYTES];
-    key.seal_in_place(&NONCE, b"header", text, &mut tag).unwrap();
+    key.seal_in_place(&NONCE, AAD, text, &mut tag).unwrap();
     assert_ne!(upper_halves_in_use(), Some(true), "{who}");
-    key.open_in_place(&NONCE, b"header", text, &tag).unwrap();
+    key.open_in_place(&NONCE, AAD, text, &tag).unwrap();
     assert_ne!(upper_halves_in_use(), Some(true), "{who}");
     for direction in [Direction::Seal, Direction::Open] {
         let mut stream = Stream::new(key);
         stream.start(direction, &NONCE).unwrap();
-        stream.aad(b"header").unwrap();
-        let (head, rest) = text.split_at_mut(text.len().min(77));
+        stream.aad(AAD).unwrap();
+        let (head, rest) = text.split_at_mut(text.len().min(PIECE_BYTES));
+        drop_in_the_middle(&stream, head);
         stream.update_in_place(head).unwrap();
         stream.update_in_place(rest).unwrap();
         assert_ne!(upper_halves_in_use(), Some(true), "{who}");
         stream.finish().unwrap();
         assert_ne!(upper_halves_in_use(), Some(true), "{who}");
+    }
+}
+
+/// Drops a stream that has not ended, and one whose counter block is a hash.
+#[inline(never)]
+fn drop_in_the_middle(stream: &Stream<&Key>, head: &[u8]) {
+    let mut head = head.to_vec();
+    let mut other = stream.clone();
+    other.update_in_place(&mut head).unwrap();
+    let algorithm = other.key().algorithm();
+    if algorithm != Algorithm::ChaCha20Poly1305 {
+        other.start(Direction::Seal, LONG_NONCE).unwrap();
+        other.update_in_place(&mut head).unwrap();
     }
 }
 
@@ -84,7 +108,15 @@ fn secret_key(aead: &Aead, seed: u64) -> (Secret, Key) {
         // The hash key, as the cipher makes it.
         let mut hash_key = encrypt(cipher, &bytes, Some(&[0; 16]), &[0; 16]).unwrap();
         add(&mut secret, &hash_key);
+        let mut sealed = text(seed as usize);
+        sealed.iter_mut().zip(&stream[16..]).for_each(|(byte, stream)| *byte ^= stream);
+        let whole = sealed.len();
+        for bytes in [whole.min(PIECE_BYTES), whole] {
+            hash(&mut secret, &hash_key, AAD, &sealed[..bytes]);
+        }
+        hash(&mut secret, &hash_key, &[], LONG_NONCE);
         wipe(&mut hash_key);
+        wipe(&mut sealed);
     }
     assert_ne!(secret.count(), 0, "a key in use is found");
     // What OpenSSL and the search have left on the stack is no affair of ours.
@@ -94,6 +126,46 @@ fn secret_key(aead: &Aead, seed: u64) -> (Secret, Key) {
     wipe(&mut stream);
     wipe(&mut zeros);
     black_box((secret, key))
+}
+
+/// Adds what GHASH has on the way to the hash of AAD and ciphertext (SP 800-38D, 6.4), and that.
+#[inline(never)]
+fn hash(secret: &mut Secret, hash_key: &[u8], aad: &[u8], ciphertext: &[u8]) {
+    let mut key = u128::from_be_bytes(hash_key.try_into().expect("a block"));
+    let lengths = [aad, ciphertext].map(|part| (8 * part.len() as u64).to_be_bytes()).concat();
+    let mut sum = 0;
+    for part in [aad, ciphertext, &lengths] {
+        for block in part.chunks(16) {
+            let mut bytes = [0; 16];
+            bytes[..block.len()].copy_from_slice(block);
+            // The first block is no secret.
+            let is_first = sum == 0;
+            sum ^= u128::from_be_bytes(bytes);
+            if !is_first {
+                add_both(secret, sum);
+            }
+            sum = multiply(sum, key);
+            add_both(secret, sum);
+        }
+    }
+    wipe(std::slice::from_mut(&mut key));
+    wipe(std::slice::from_mut(&mut sum));
+}
+
+/// A product in the field of GHASH (SP 800-38D, 6.3).
+fn multiply(left: u128, right: u128) -> u128 {
+    let (mut product, mut power) = (0, right);
+    for bit in (0..128).rev() {
+        product ^= power & (left >> bit & 1).wrapping_neg();
+        power = power >> 1 ^ 0xe1 << 120 & (power & 1).wrapping_neg();
+    }
+    product
+}
+
+/// Adds a block in either order of its bytes.
+fn add_both(secret: &mut Secret, block: u128) {
+    secret.add(&block.to_be_bytes());
+    secret.add(&block.to_le_bytes());
 }
 
 #[inline(never)]

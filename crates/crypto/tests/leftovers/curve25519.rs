@@ -37,7 +37,7 @@ fn a_dropped_key_is_gone() {
         assert_ne!(upper_halves_in_use(), Some(true), "{room}");
         assert_ne!(secret.count(), 0, "a key in use is found");
         assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
-        drop(key);
+        drop_twice(key);
         assert_eq!(secret.count(), 0, "{room} leaves words of the signing key behind");
     });
 }
@@ -56,7 +56,7 @@ fn agree(room: Room, x25519: &X25519) {
     x25519.derive_batch(&mut jobs);
     assert_ne!(upper_halves_in_use(), Some(true), "{room}");
     assert_ne!(secret.count(), 0, "a key in use is found");
-    drop(key);
+    drop_twice(key);
     let jobs = x25519.lanes();
     assert_eq!(secret.count(), 0, "{room} x{jobs} leaves words of the private key behind");
     let mut secret = Secret::default();
@@ -64,6 +64,14 @@ fn agree(room: Room, x25519: &X25519) {
     assert_ne!(secret.count(), 0, "a secret in use is found");
     wipe(shared.as_flattened_mut());
     assert_eq!(secret.count(), 0, "{room} x{jobs} leaves words of the shared secret behind");
+}
+
+/// Drops a key and, after it, one that was made of it.
+#[inline(never)]
+fn drop_twice<T: Clone>(key: T) {
+    let other = black_box(key.clone());
+    drop(key);
+    black_box(&other);
 }
 
 #[inline(never)]

@@ -45,7 +45,7 @@ fn a_dropped_key_is_gone() {
             }
             assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
 
-            drop(key);
+            drop_twice(key);
             assert_eq!(secret.count(), 0, "{room} {curve:?} leaves words of the key behind");
             let mut secret = Secret::default();
             add(&mut secret, &shared[0]);
@@ -56,6 +56,14 @@ fn a_dropped_key_is_gone() {
             assert_eq!(secret.count(), 0, "{room} {curve:?} leaves words of the secret behind");
         }
     });
+}
+
+/// Drops a key and, after it, one that was made of it.
+#[inline(never)]
+fn drop_twice(key: PrivateKey) {
+    let other = black_box(key.clone());
+    drop(key);
+    assert_ne!(other.as_bytes(), [0; 48]);
 }
 
 #[inline(never)]

@@ -5,6 +5,7 @@ mod cbc_hmac;
 mod curve25519;
 mod ec;
 mod kdf;
+mod mac;
 mod mlkem;
 mod rsa;
 

@@ -359,6 +359,9 @@ fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
 fn ec_verdict(outcome: ec::Outcome) -> Verdict {
     match outcome {
         ec::Outcome::Done => Verdict::Done,
-        ec::Outcome::Rejected | ec::Outcome::Pending => Verdict::Rejected,
+        ec::Outcome::Mismatched
+        | ec::Outcome::Rejected
+        | ec::Outcome::FaultDetected
+        | ec::Outcome::Pending => Verdict::Rejected,
     }
 }

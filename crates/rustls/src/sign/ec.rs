@@ -11,7 +11,7 @@ use widelane_crypto::digest::Hash;
 use widelane_crypto::ec::{Curve, Ec, GenerateJob, Outcome, PrivateKey, SignJob, encoding};
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 
-use super::{Hashes, faulty, malformed};
+use super::{Hashes, belongs, faulty, malformed, whole_bytes};
 use crate::der::{Malformed, Reader, tag};
 use crate::random::Random;
 
@@ -26,12 +26,13 @@ pub(super) struct EcKey {
 
 impl EcKey {
     /// Takes over a key in the form of SEC 1 (RFC 5915), which names the curve unless the form
-    /// around it does.
+    /// around it does, and the public key beside it, if that form has one.
     pub(super) fn from_sec1(
         ec: Ec,
         hashes: Hashes,
         sec1: &[u8],
         curve: Option<Curve>,
+        claimed: Option<&[u8]>,
     ) -> Result<Self, Error> {
         let parts = parts(sec1).map_err(|_| malformed("SEC 1"))?;
         let curve = match (parts.curve, curve) {
@@ -47,9 +48,8 @@ impl EcKey {
         if job.outcome != Outcome::Done {
             return Err(faulty());
         }
-        if parts.public.is_some_and(|claimed| claimed != public) {
-            let what = "the public key in the file of the private key does not belong to it";
-            return Err(Error::General(what.into()));
+        for claimed in [parts.public, claimed] {
+            belongs(claimed, |claimed| claimed == public)?;
         }
         let digest = match curve {
             Curve::P256 => DigestAlgorithm::Sha256,
@@ -83,21 +83,18 @@ fn parts(sec1: &[u8]) -> Result<Parts<'_>, Malformed> {
     let curve = reader.optional(tag::context(0))?;
     let curve = curve.map(named_curve).transpose()?;
     let public = reader.optional(tag::context(1))?;
-    let public = public.map(|bits| match Reader::new(bits).element(tag::BIT_STRING)? {
-        [0, point @ ..] => Ok(point),
-        _ => Err(Malformed),
-    });
-    Ok(Parts { private, curve, public: public.transpose()? })
+    reader.end()?;
+    let bits = public.map(|field| Reader::whole(tag::BIT_STRING, field)).transpose()?;
+    Ok(Parts { private, curve, public: bits.map(whole_bytes).transpose()? })
 }
 
 /// The curve whose identifier is all that there is.
 fn named_curve(parameters: &[u8]) -> Result<Curve, Malformed> {
-    let mut reader = Reader::new(parameters);
-    match reader.element(tag::OBJECT_IDENTIFIER)? {
+    match Reader::whole(tag::OBJECT_IDENTIFIER, parameters)? {
         // 1.2.840.10045.3.1.7
-        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] if reader.is_empty() => Ok(Curve::P256),
+        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] => Ok(Curve::P256),
         // 1.3.132.0.34
-        [0x2b, 0x81, 0x04, 0x00, 0x22] if reader.is_empty() => Ok(Curve::P384),
+        [0x2b, 0x81, 0x04, 0x00, 0x22] => Ok(Curve::P384),
         _ => Err(Malformed),
     }
 }

@@ -9,7 +9,7 @@ use rustls::sign::{Signer, SigningKey, public_key_to_spki};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 use widelane_crypto::ed25519::{self, Ed25519, Outcome, SignJob};
 
-use super::{faulty, malformed};
+use super::{belongs, faulty, malformed};
 use crate::der::{Reader, tag};
 
 /// A private key of Ed25519.
@@ -20,12 +20,19 @@ pub(super) struct Ed25519Key {
 }
 
 impl Ed25519Key {
-    /// Takes over a seed as PKCS #8 has it (RFC 8410, 7).
-    pub(super) fn from_seed(ed25519: Ed25519, key: &[u8]) -> Result<Self, Error> {
-        let seed = Reader::new(key).element(tag::OCTET_STRING).ok();
+    /// Takes over a seed as PKCS #8 has it (RFC 8410, 7), and the public key beside it, if there is
+    /// one.
+    pub(super) fn from_seed(
+        ed25519: Ed25519,
+        key: &[u8],
+        claimed: Option<&[u8]>,
+    ) -> Result<Self, Error> {
+        let seed = Reader::whole(tag::OCTET_STRING, key).ok();
         let seed = seed.and_then(|seed| seed.try_into().ok());
         let seed = seed.ok_or_else(|| malformed("Ed25519"))?;
-        Ok(Ed25519Key { ed25519, key: Arc::new(ed25519::SigningKey::from_seed(seed)) })
+        let key = ed25519::SigningKey::from_seed(seed);
+        belongs(claimed, |claimed| claimed == key.public())?;
+        Ok(Ed25519Key { ed25519, key: Arc::new(key) })
     }
 }
 

@@ -39,26 +39,32 @@ impl Keys {
         Keys { rsa: Rsa::choose(policy), hashes: Hashes::choose(policy), ec, ed25519 }
     }
 
-    fn rsa(&self, pkcs1: &[u8]) -> Result<Arc<dyn SigningKey>, Error> {
-        Ok(Arc::new(RsaKey::from_pkcs1(self.rsa, self.hashes, pkcs1)?))
+    fn rsa(&self, pkcs1: &[u8], claimed: Option<&[u8]>) -> Result<Arc<dyn SigningKey>, Error> {
+        Ok(Arc::new(RsaKey::from_pkcs1(self.rsa, self.hashes, pkcs1, claimed)?))
     }
 
-    fn ec(&self, sec1: &[u8], curve: Option<Curve>) -> Result<Arc<dyn SigningKey>, Error> {
-        Ok(Arc::new(EcKey::from_sec1(self.ec, self.hashes, sec1, curve)?))
+    fn ec(
+        &self,
+        sec1: &[u8],
+        curve: Option<Curve>,
+        claimed: Option<&[u8]>,
+    ) -> Result<Arc<dyn SigningKey>, Error> {
+        Ok(Arc::new(EcKey::from_sec1(self.ec, self.hashes, sec1, curve, claimed)?))
     }
 
     /// A key in PKCS #8 (RFC 5958), which tells its algorithm.
     fn any(&self, pkcs8: &[u8]) -> Result<Arc<dyn SigningKey>, Error> {
-        let (algorithm, key) = unwrapped(pkcs8).map_err(|_| malformed("PKCS #8"))?;
+        let Unwrapped { algorithm, key, public } =
+            unwrapped(pkcs8).map_err(|_| malformed("PKCS #8"))?;
         let is = |other: AlgorithmIdentifier| algorithm == other.as_ref();
         if is(alg_id::RSA_ENCRYPTION) {
-            self.rsa(key)
+            self.rsa(key, public)
         } else if is(alg_id::ECDSA_P256) {
-            self.ec(key, Some(Curve::P256))
+            self.ec(key, Some(Curve::P256), public)
         } else if is(alg_id::ECDSA_P384) {
-            self.ec(key, Some(Curve::P384))
+            self.ec(key, Some(Curve::P384), public)
         } else if is(alg_id::ED25519) {
-            Ok(Arc::new(Ed25519Key::from_seed(self.ed25519, key)?))
+            Ok(Arc::new(Ed25519Key::from_seed(self.ed25519, key, public)?))
         } else {
             let what = "the private key is of another kind than RSA, P-256, P-384 and Ed25519";
             Err(Error::General(what.into()))
@@ -70,8 +76,8 @@ impl KeyProvider for Keys {
     fn load_private_key(&self, key: PrivateKeyDer<'static>) -> Result<Arc<dyn SigningKey>, Error> {
         let key = Zeroizing::new(key);
         match &*key {
-            PrivateKeyDer::Pkcs1(key) => self.rsa(key.secret_pkcs1_der()),
-            PrivateKeyDer::Sec1(key) => self.ec(key.secret_sec1_der(), None),
+            PrivateKeyDer::Pkcs1(key) => self.rsa(key.secret_pkcs1_der(), None),
+            PrivateKeyDer::Sec1(key) => self.ec(key.secret_sec1_der(), None, None),
             PrivateKeyDer::Pkcs8(key) => self.any(key.secret_pkcs8_der()),
             _ => Err(Error::General("convert the private key to PKCS #8".into())),
         }
@@ -84,14 +90,49 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// The algorithm of a key in PKCS #8, and the key itself.
-fn unwrapped(pkcs8: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+/// What a key in PKCS #8 has.
+struct Unwrapped<'a> {
+    algorithm: &'a [u8],
+    key: &'a [u8],
+    public: Option<&'a [u8]>,
+}
+
+fn unwrapped(pkcs8: &[u8]) -> Result<Unwrapped<'_>, Malformed> {
     let mut reader = Reader::whole_sequence(pkcs8)?;
+    let version = reader.unsigned()?;
+    let (algorithm, key) = (reader.element(tag::SEQUENCE)?, reader.element(tag::OCTET_STRING)?);
+    let _attributes = reader.optional(tag::context(0))?;
+    let bits = match reader.optional(tag::implicit(1))? {
+        Some(bits) => Some(bits),
+        // As programs wrote it that took the tag for one around that of the bits.
+        None => reader
+            .optional(tag::context(1))?
+            .map(|field| Reader::whole(tag::BIT_STRING, field))
+            .transpose()?,
+    };
+    reader.end()?;
     // Version 1 may have the public key behind the private one.
-    if !matches!(reader.unsigned()?, [0 | 1]) {
+    if !matches!((version, bits), ([0], None) | ([1], _)) {
         return Err(Malformed);
     }
-    Ok((reader.element(tag::SEQUENCE)?, reader.element(tag::OCTET_STRING)?))
+    Ok(Unwrapped { algorithm, key, public: bits.map(whole_bytes).transpose()? })
+}
+
+/// The bytes of a string of bits, all of them whole.
+fn whole_bytes(bits: &[u8]) -> Result<&[u8], Malformed> {
+    match bits {
+        [0, bytes @ ..] => Ok(bytes),
+        _ => Err(Malformed),
+    }
+}
+
+/// Agrees that the public key in a private key's file is its own, if there is one.
+fn belongs(claimed: Option<&[u8]>, is_own: impl FnOnce(&[u8]) -> bool) -> Result<(), Error> {
+    if claimed.is_none_or(is_own) {
+        return Ok(());
+    }
+    let what = "the public key in the file of the private key does not belong to it";
+    Err(Error::General(what.into()))
 }
 
 fn malformed(form: &str) -> Error {

@@ -14,7 +14,7 @@ use widelane_crypto::rsa::encoding::{
 };
 use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa};
 
-use super::{faulty, malformed};
+use super::{belongs, faulty, malformed};
 use crate::der::{Malformed, Reader, tag};
 use crate::random::Random;
 
@@ -81,12 +81,20 @@ pub(super) struct RsaKey {
 }
 
 impl RsaKey {
-    /// Takes over a key in PKCS #1 (RFC 8017, A.1.2).
-    pub(super) fn from_pkcs1(rsa: Rsa, hashes: Hashes, pkcs1: &[u8]) -> Result<Self, Error> {
+    /// Takes over a key in PKCS #1 (RFC 8017, A.1.2), and the public key beside it, if there is one.
+    pub(super) fn from_pkcs1(
+        rsa: Rsa,
+        hashes: Hashes,
+        pkcs1: &[u8],
+        claimed: Option<&[u8]>,
+    ) -> Result<Self, Error> {
         let components = components(pkcs1).map_err(|_| malformed("PKCS #1"))?;
         let private = PrivateKey::from_components(&components)
             .map_err(|error| Error::General(format!("the private key of RSA: {error}")))?;
-        Ok(RsaKey { rsa, hashes, private: Arc::new(private), public: public_info(&components) })
+        let public = public_key(&components);
+        belongs(claimed, |claimed| claimed == public)?;
+        let public = public_key_to_spki(&alg_id::RSA_ENCRYPTION, public);
+        Ok(RsaKey { rsa, hashes, private: Arc::new(private), public })
     }
 }
 
@@ -98,15 +106,17 @@ fn components(pkcs1: &[u8]) -> Result<Components<'_>, Malformed> {
     let (n, e, _d) = (reader.unsigned()?, reader.unsigned()?, reader.unsigned()?);
     let (p, q) = (reader.unsigned()?, reader.unsigned()?);
     let (dp, dq, qinv) = (reader.unsigned()?, reader.unsigned()?, reader.unsigned()?);
+    reader.end()?;
     Ok(Components { n, e, p, q, dp, dq, qinv })
 }
 
-fn public_info(components: &Components<'_>) -> SubjectPublicKeyInfoDer<'static> {
+/// The public key (RFC 8017, A.1.1).
+fn public_key(components: &Components<'_>) -> Vec<u8> {
     let numbers: Vec<u8> = [components.n, components.e]
         .into_iter()
         .flat_map(|number| element(tag::INTEGER, number))
         .collect();
-    public_key_to_spki(&alg_id::RSA_ENCRYPTION, element(tag::SEQUENCE, &numbers))
+    element(tag::SEQUENCE, &numbers)
 }
 
 /// An element of DER that is shorter than 64 KiB.

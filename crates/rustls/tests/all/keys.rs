@@ -112,6 +112,115 @@ fn the_public_key_beside_a_private_one_has_to_be_its_own() {
     assert!(error.contains("does not belong to it"), "{error}");
 }
 
+/// An element of DER.
+fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(contents.len()).expect("a short element").to_be_bytes();
+    let head: &[u8] = match (high, low) {
+        (0, ..0x80) => &[tag, low],
+        (0, _) => &[tag, 0x81, low],
+        _ => &[tag, 0x82, high, low],
+    };
+    [head, contents].concat()
+}
+
+/// What the element at the beginning of some DER holds, and what follows it.
+fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (length, rest) = match bytes[1] {
+        0x81 => (usize::from(bytes[2]), &bytes[3..]),
+        0x82 => (usize::from(u16::from_be_bytes([bytes[2], bytes[3]])), &bytes[4..]),
+        short => (usize::from(short), &bytes[2..]),
+    };
+    rest.split_at(length)
+}
+
+/// An element that has more inside, behind what it has.
+fn longer(bytes: &[u8], more: &[u8]) -> Vec<u8> {
+    element(bytes[0], &[split(bytes).0, more].concat())
+}
+
+/// The algorithm of a key in PKCS #8, and the key itself without what is around it.
+fn parts(kind: Kind) -> (Vec<u8>, Vec<u8>) {
+    let bytes = kind.identity().key.private_key_to_pkcs8().expect("PKCS #8");
+    let behind_version = split(split(&bytes).0).1;
+    let behind_algorithm = split(behind_version).1;
+    let algorithm = &behind_version[..behind_version.len() - behind_algorithm.len()];
+    (algorithm.to_vec(), split(behind_algorithm).0.to_vec())
+}
+
+fn joined(version: u8, algorithm: &[u8], key: &[u8], more: &[u8]) -> PrivateKeyDer<'static> {
+    let parts = [&[2, 1, version][..], algorithm, &element(4, key), more].concat();
+    pkcs8(&element(0x30, &parts))
+}
+
+#[test]
+fn nothing_may_stand_behind_what_a_key_has() {
+    const NULL: [u8; 2] = [5, 0];
+    for kind in Kind::ALL {
+        let (algorithm, key) = parts(kind);
+        load(joined(0, &algorithm, &key, &[])).expect("the key as it was");
+        // No attributes are good, and some.
+        load(joined(0, &algorithm, &key, &[0xa0, 0])).expect("no attributes");
+        load(joined(1, &algorithm, &key, &[0xa0, 2, 5, 0])).expect("attributes");
+        let within = match kind {
+            Kind::Ed25519 => [&key[..], &NULL].concat(),
+            _ => longer(&key, &NULL),
+        };
+        for (key, what) in [
+            (joined(0, &algorithm, &within, &[]), "in the key itself"),
+            (joined(0, &algorithm, &[&key[..], &NULL].concat(), &[]), "behind the key"),
+            (joined(0, &algorithm, &key, &NULL), "in PKCS #8"),
+            (joined(0, &algorithm, &key, &[0xa0, 0, 5, 0]), "behind attributes"),
+        ] {
+            let error = load(key).expect_err(what).to_string();
+            assert!(error.contains("is not well-formed"), "{kind:?}, {what}: {error}");
+        }
+        let Some(own) = own_form(kind) else { continue };
+        let form = match kind.is_rsa() {
+            true => PrivateKeyDer::Pkcs1(PrivatePkcs1KeyDer::from(longer(&own, &NULL))),
+            false => PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(longer(&own, &NULL))),
+        };
+        let error = load(form).expect_err("in its own form").to_string();
+        assert!(error.contains("is not well-formed"), "{kind:?}: {error}");
+    }
+}
+
+#[test]
+fn the_public_key_of_pkcs8_has_to_be_its_own() {
+    for kind in Kind::ALL {
+        let (algorithm, key) = parts(kind);
+        let theirs = &kind.identity().key;
+        let info = theirs.public_key_to_der().expect("a public key");
+        let own = match kind {
+            Kind::P256 => info[info.len() - 65..].to_vec(),
+            Kind::P384 => info[info.len() - 97..].to_vec(),
+            Kind::Ed25519 => theirs.raw_public_key().expect("32 bytes"),
+            _ => theirs.rsa().expect("RSA").public_key_to_der_pkcs1().expect("PKCS #1"),
+        };
+        let bits = [&[0][..], &own].concat();
+        let implicit = element(0x81, &bits);
+        load(joined(1, &algorithm, &key, &implicit)).expect("its own");
+        let explicit = element(0xa1, &element(3, &bits));
+        load(joined(1, &algorithm, &key, &explicit)).expect("its own, as older programs wrote it");
+        load(joined(1, &algorithm, &key, &[&[0xa0, 0][..], &implicit].concat())).expect("its own");
+        for place in [1, bits.len() / 2, bits.len() - 1] {
+            let mut other = bits.clone();
+            other[place] ^= 1;
+            let other = joined(1, &algorithm, &key, &element(0x81, &other));
+            let error = load(other).expect_err("another public key").to_string();
+            assert!(error.contains("does not belong to it"), "{kind:?}: {error}");
+        }
+        for (malformed, what) in [
+            (joined(1, &algorithm, &key, &element(0x81, &[])), "no bits"),
+            (joined(1, &algorithm, &key, &element(0x81, &[&[1][..], &own].concat())), "a cut bit"),
+            (joined(1, &algorithm, &key, &[&implicit[..], &[5, 0]].concat()), "more behind it"),
+            (joined(0, &algorithm, &key, &implicit), "a version that has none"),
+        ] {
+            let error = load(malformed).expect_err(what).to_string();
+            assert!(error.contains("is not well-formed"), "{kind:?}, {what}: {error}");
+        }
+    }
+}
+
 #[test]
 fn openssl_accepts_every_signature() {
     use openssl::sign::{RsaPssSaltlen, Verifier};
