@@ -72,7 +72,8 @@ impl Hmac {
     /// Prepares a key of any length.
     pub fn key(&self, bytes: &[u8]) -> Key {
         let block_bytes = self.hash.algorithm().block_bytes();
-        let mut pad = [0; BLOCK_BYTES_MAX];
+        let mut pads = [[0; BLOCK_BYTES_MAX]; 2];
+        let [pad, outer_pad] = &mut pads;
         if bytes.len() > block_bytes {
             let mut digest = self.hash.digest(bytes);
             pad[..digest.as_ref().len()].copy_from_slice(digest.as_ref());
@@ -80,14 +81,12 @@ impl Hmac {
         } else {
             pad[..bytes.len()].copy_from_slice(bytes);
         }
-        let mut states = Box::new([*self.hash.initial(); 2]);
-        let mut masked = 0;
-        for (state, mask) in states.iter_mut().zip([0x36, 0x5c]) {
-            pad.iter_mut().for_each(|byte| *byte ^= mask ^ masked);
-            masked = mask;
-            self.hash.compress(state, &pad[..block_bytes]);
+        for (inner, outer) in pad.iter_mut().zip(&mut *outer_pad) {
+            (*inner, *outer) = (*inner ^ 0x36, *inner ^ 0x5c);
         }
-        wipe(&mut pad);
+        let mut states = Box::new([*self.hash.initial(); 2]);
+        self.hash.compress_pair(&mut states, [&pad[..block_bytes], &outer_pad[..block_bytes]]);
+        wipe(pads.as_flattened_mut());
         Key { hash: self.hash, states }
     }
 }

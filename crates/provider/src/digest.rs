@@ -61,10 +61,8 @@ impl Digests {
 
 /// The algorithm of a name, if our encodings know it.
 pub(crate) fn by_name(name: &CStr) -> Option<DigestAlgorithm> {
-    let name = name.to_str().ok()?;
-    let same = |(_, known): &&(DigestAlgorithm, &CStr)| {
-        known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name))
-    };
+    let name = name.to_bytes();
+    let same = |(_, known): &&(DigestAlgorithm, &CStr)| known.to_bytes().eq_ignore_ascii_case(name);
     NAMES.iter().find(same).map(|(algorithm, _)| *algorithm)
 }
 

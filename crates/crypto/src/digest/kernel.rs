@@ -138,6 +138,11 @@ impl Rooms {
         }
     }
 
+    /// Whether two messages take less time together than one after the other.
+    pub(super) fn takes_pairs(self) -> bool {
+        matches!(self.single, Single::Shani(_))
+    }
+
     /// From how many records on it is faster to hash and encrypt them at once, in lanes, than to
     /// hash them first, as measured; nothing if no lanes do both.
     pub(super) fn abreast_min(self) -> Option<usize> {

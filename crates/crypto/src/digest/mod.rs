@@ -21,6 +21,7 @@
 //! assert_eq!(digests[1], hash.digest(b"another"));
 //! ```
 
+mod few;
 mod kernel;
 mod lanes;
 
@@ -31,6 +32,7 @@ use widelane_kernels::aes_cbc;
 use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
+pub(crate) use self::few::{Block, FEW_MAX};
 pub(crate) use self::kernel::State;
 use self::kernel::{Function, Lanes, Rooms};
 pub(crate) use self::lanes::{Job, Tail};
@@ -200,6 +202,11 @@ impl Hash {
         self.rooms.compress(state, blocks);
     }
 
+    /// Adds whole blocks to two states, as many to each.
+    pub(crate) fn compress_pair(&self, states: &mut [State; 2], blocks: [&[u8]; 2]) {
+        self.rooms.compress_pair(states.each_mut(), blocks);
+    }
+
     /// Hashes a text while it encrypts it: see [`Rooms::compress_and_encrypt`].
     pub(crate) fn compress_and_encrypt(
         &self,
@@ -325,7 +332,7 @@ impl Stream {
     /// Adds a piece.
     pub fn update(&mut self, piece: &[u8]) {
         let block_bytes = self.hash.algorithm.block_bytes();
-        let filled = (self.bytes % block_bytes as u64) as usize;
+        let filled = self.filled();
         self.bytes = self.bytes.wrapping_add(piece.len() as u64);
         let mut piece = piece;
         if filled > 0 {
@@ -337,7 +344,7 @@ impl Stream {
             self.hash.compress(&mut self.state, &self.buffer[..block_bytes]);
             piece = rest;
         }
-        let (blocks, rest) = piece.split_at(piece.len() / block_bytes * block_bytes);
+        let (blocks, rest) = piece.split_at(self.hash.whole_blocks(piece.len()));
         if !blocks.is_empty() {
             self.hash.compress(&mut self.state, blocks);
         }
@@ -357,7 +364,12 @@ impl Stream {
 
     /// What does not fill a block.
     fn rest(&self) -> &[u8] {
-        &self.buffer[..(self.bytes % self.hash.algorithm.block_bytes() as u64) as usize]
+        &self.buffer[..self.filled()]
+    }
+
+    /// How many bytes that are. Without a division: a block's size is a power of two.
+    fn filled(&self) -> usize {
+        self.bytes as usize & (self.hash.algorithm.block_bytes() - 1)
     }
 }
 

@@ -5,7 +5,7 @@ pub mod tls13;
 
 use widelane_cpu::{Policy, Room};
 
-use crate::digest::{Algorithm, Digest};
+use crate::digest::{Algorithm, Digest, State};
 use crate::mac::{self, Hmac};
 use crate::stack::scrubbed;
 
@@ -42,6 +42,8 @@ impl Hash {
 pub struct Kdf {
     hash: Hash,
     hmac: Hmac,
+    /// The salt that handshakes without a pre-shared key begin with, made ready: nothing secret.
+    early: [State; 2],
 }
 
 impl Kdf {
@@ -52,7 +54,8 @@ impl Kdf {
             Hash::Sha256 => Algorithm::Sha256,
             Hash::Sha384 => Algorithm::Sha384,
         };
-        Kdf { hash, hmac: Hmac::choose(algorithm, policy) }
+        let hmac = Hmac::choose(algorithm, policy);
+        Kdf { hash, hmac, early: *hmac.key(tls13::early(hash).salt).states() }
     }
 
     /// The hash function.
@@ -64,6 +67,12 @@ impl Kdf {
     #[must_use]
     pub fn room(&self) -> Room {
         self.hmac.room()
+    }
+
+    /// Whether several values take less time when [`tls13::expand_labels`] derives them at once.
+    #[must_use]
+    pub fn gains_at_once(&self) -> bool {
+        self.hmac.hash().gains_by_few()
     }
 
     /// Makes a secret ready for what is derived from it: half of the hashing where that is short.

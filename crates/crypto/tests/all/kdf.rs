@@ -1,11 +1,13 @@
 //! The key schedules of TLS in every room against published vectors and against aws-lc-rs.
 
 use aws_lc_rs::{hkdf, hmac, tls_prf};
+use widelane_cpu::{Policy, Room};
 use widelane_crypto::digest::Algorithm;
-use widelane_crypto::kdf::{Hash, Kdf, tls12, tls13};
+use widelane_crypto::kdf::tls13::{EXPANSIONS_MAX, Expansion, SOURCES_MAX, Source};
+use widelane_crypto::kdf::{Hash, Kdf, TooLong, tls12, tls13};
 use widelane_testkit::hex;
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::for_each_room_of;
+use widelane_testkit::rooms::{for_each_room_of, only, supported_of};
 
 /// Calls `test` for a hash function in each of its rooms.
 fn tour(hash: Hash, mut test: impl FnMut(&Kdf)) {
@@ -95,6 +97,83 @@ fn tls13_as_aws_lc_has_it() {
             }
         });
     }
+}
+
+#[test]
+fn what_is_derived_at_once_is_what_is_derived_alone() {
+    for hash in Hash::ALL {
+        let portable = Kdf::choose(hash, &only(Room::Portable));
+        let mut random = Random::new(0x14);
+        // Lanes are rooms of their own beside those for single messages; all together as well.
+        let rooms = [Room::Portable, Room::Avx2, Room::Shani, Room::Avx512];
+        let kdfs = supported_of(&rooms).into_iter().map(only).chain([Policy::open()]);
+        for kdf in kdfs.map(|policy| Kdf::choose(hash, &policy)) {
+            for round in 0..400 {
+                at_once(&kdf, &portable, &mut random, round);
+            }
+            let mut outputs = [[7; Hash::BYTES_MAX]; EXPANSIONS_MAX];
+            let secret = vec![1; hash.bytes()];
+            let whole = Source::Bytes(&secret);
+            let usual = Expansion { source: 0, label: b"key", context: b"", bytes: 16 };
+            let long = [0; 128];
+            for (sources, expansion) in [
+                (&[Source::Bytes(&secret[1..])][..], usual),
+                (&[whole; SOURCES_MAX + 1], usual),
+                (&[whole], Expansion { source: 1, ..usual }),
+                (&[whole], Expansion { label: &long, ..usual }),
+                (&[whole], Expansion { context: &long, ..usual }),
+                (&[whole], Expansion { bytes: hash.bytes() + 1, ..usual }),
+            ] {
+                let result =
+                    tls13::expand_labels(&kdf, sources, b"", &[usual, expansion], &mut outputs);
+                assert_eq!(result, Err(TooLong));
+            }
+            let many = [usual; EXPANSIONS_MAX + 1];
+            let result = tls13::expand_labels(&kdf, &[whole], b"", &many, &mut outputs);
+            assert_eq!(result, Err(TooLong));
+            let result = tls13::expand_labels(&kdf, &[whole], b"", &many[..3], &mut outputs[..2]);
+            assert_eq!((result, outputs), (Err(TooLong), [[7; Hash::BYTES_MAX]; EXPANSIONS_MAX]));
+        }
+    }
+}
+
+/// Some values from one secret or two, each as it is or made ready, against the portable room.
+fn at_once(kdf: &Kdf, portable: &Kdf, random: &mut Random, round: usize) {
+    let digest_bytes = kdf.hash().bytes();
+    let secrets = [(); SOURCES_MAX].map(|()| bytes(random, digest_bytes));
+    let ready = secrets.each_ref().map(|secret| kdf.secret(secret));
+    let source = |place: usize| match round >> place & 1 {
+        0 => Source::Bytes(&secrets[place]),
+        _ => Source::Ready(&ready[place]),
+    };
+    let sources: [_; SOURCES_MAX] = std::array::from_fn(source);
+    let count = round % (EXPANSIONS_MAX + 1);
+    let mut pick = |count: usize| random.next_u64() as usize % count;
+    // The longest are the longest that fit a block of SHA-256.
+    let text = [3; 40];
+    let sizes = [(); EXPANSIONS_MAX].map(|()| (pick(13), pick(33), pick(digest_bytes + 1)));
+    let places = [(); EXPANSIONS_MAX].map(|()| pick(SOURCES_MAX));
+    let expansions: [Expansion<'_>; EXPANSIONS_MAX] = std::array::from_fn(|place| {
+        let (label, context, bytes) = sizes[place];
+        let (label, context) = (&text[..label], &text[..context]);
+        Expansion { source: places[place], label, context, bytes }
+    });
+    let mut outputs = [[0; Hash::BYTES_MAX]; EXPANSIONS_MAX];
+    let expansions = &expansions[..count];
+    tls13::expand_labels(kdf, &sources, b"tls13 ", expansions, &mut outputs).expect("short");
+    for (it, output) in expansions.iter().zip(&outputs) {
+        let mut expected = vec![0; it.bytes];
+        let secret = &secrets[it.source];
+        tls13::expand_label(portable, secret, b"tls13 ", it.label, it.context, &mut expected)
+            .expect("short");
+        assert_eq!(output[..it.bytes], expected, "{kdf:?}, {count} values");
+    }
+    let [mut first, mut expected] = [(); 2].map(|()| vec![0; digest_bytes]);
+    let input = &text[..round % 41];
+    tls13::extract_first(kdf, input, &mut first).expect("a digest's length");
+    tls13::extract(portable, tls13::early(kdf.hash()).salt, input, &mut expected)
+        .expect("a digest's length");
+    assert_eq!(first, expected, "{kdf:?}, {} bytes", input.len());
 }
 
 #[test]

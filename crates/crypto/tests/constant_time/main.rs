@@ -8,17 +8,19 @@ mod aead;
 mod cbc_hmac;
 mod curve25519;
 mod ec;
+mod kdf;
 mod mac;
 mod mlkem;
 mod rsa;
 
 use widelane_testkit::program::{Module, run_modules};
 
-const MODULES: [Module; 7] = [
+const MODULES: [Module; 8] = [
     ("aead", |_| aead::run()),
     ("cbc_hmac", |_| cbc_hmac::run()),
     ("curve25519", |_| curve25519::run()),
     ("ec", |_| ec::run()),
+    ("kdf", |_| kdf::run()),
     ("mac", |_| mac::run()),
     ("mlkem", |_| mlkem::run()),
     ("rsa", |_| rsa::run()),

@@ -105,7 +105,7 @@ impl Fields {
 
     /// Sets a parameter, unless the same is set already behind `begin`.
     fn set_one(&mut self, param: &OsslParam, known: &[Field], begin: usize) -> bool {
-        let name = params::key(param);
+        let name = params::name(param);
         if name == core::KDF_PARAM_DIGEST {
             let twice = self.hash.is_some();
             self.hash = params::text_of(param).and_then(|name| hash(name.as_c_str()));
@@ -116,7 +116,7 @@ impl Fields {
             self.mode = params::int_of(param);
             return self.mode.is_some() && !twice;
         }
-        let Some(field) = known.iter().find(|field| field.name() == name) else { return false };
+        let Some(field) = known.iter().find(|field| name == field.name()) else { return false };
         // Libssl always gives five, and those that it does not need are null.
         if *field == Field::Seed && (param.data.is_null() || param.data_size == 0) {
             return true;

@@ -15,7 +15,7 @@ use crate::entry::{describe, entry};
 use crate::instance::Instance;
 use crate::kdf::context::{Context, FUNCTIONS, Kind};
 use crate::kdf::fields::{Field, Fields};
-use crate::kdf::kept::with_secret;
+use crate::kdf::kept::{Ask, PREFIX, expand, with_secret};
 
 /// Our functions: those that the default provider has as well.
 pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
@@ -49,16 +49,13 @@ fn derive(fields: &Fields, output: &mut [u8]) -> Option<()> {
         HKDF_MODE_EXPAND_ONLY => {
             let (prefix, label) = (fields.get(Field::Prefix)?, fields.get(Field::Label)?);
             let data = fields.get(Field::Data).unwrap_or_default();
-            with_secret(kdf, fields.get(Field::Key)?, |secret| {
-                secret.expand_label(prefix, label, data, output).ok()
-            })
+            let secret = fields.get(Field::Key)?;
+            expand(kdf, Ask { secret, prefix, label, context: data }, output)
         }
         _ => None,
     }
 }
 
-/// What labels of TLS 1.3 begin with.
-const PREFIX: &[u8] = b"tls13 ";
 /// What the salt of the next stage is derived for.
 const DERIVED: &[u8] = b"derived";
 
@@ -82,7 +79,7 @@ fn extract(kdf: &Kdf, fields: &Fields, output: &mut [u8]) -> Option<()> {
     };
     let (prefix, label) = (fields.get(Field::Prefix)?, fields.get(Field::Label)?);
     if prefix == PREFIX && label == DERIVED && early.is(before) {
-        return tls13::extract(kdf, early.salt, input, output).ok();
+        return tls13::extract_first(kdf, input, output).ok();
     }
     let mut salt = zeroes;
     let salt = &mut salt[..hash.bytes()];
