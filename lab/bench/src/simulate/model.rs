@@ -392,7 +392,7 @@ mod tests {
 
     /// A run in which so many operations of each worker wait from the beginning, and nothing
     /// arrives.
-    fn run(model: &Model, waiting: &[usize]) -> Run<'_> {
+    fn run<'a>(model: &'a Model, waiting: &[usize]) -> Run<'a> {
         let mut run = Run::new(model);
         let handshake = |owner| Handshake { arrived: 0, owner };
         for (owner, count) in waiting.iter().enumerate() {
