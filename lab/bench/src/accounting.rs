@@ -12,6 +12,7 @@ use std::time::Duration;
 use nix::time::clock_getcpuclockid;
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use thiserror::Error;
+use widelane_cpu::topology;
 
 /// Why the CPU time of a process is not known.
 #[derive(Debug, Error)]
@@ -71,6 +72,13 @@ pub fn process_cpu(pid: Pid) -> Result<Duration, AccountingError> {
         }
         Err(source) => Err(AccountingError::Refused { pid, source }),
     }
+}
+
+/// The CPUs that process `pid` may use; none where the kernel does not tell.
+pub fn allowed_cpus(pid: Pid) -> Vec<usize> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.and_then(|list| topology::cpu_list(list.trim())).unwrap_or_default()
 }
 
 /// `root` and all its descendants that are alive.

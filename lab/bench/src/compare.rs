@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use widelane_cpu::Room;
 use widelane_loadgen::{Group, LoadError, TlsVersion};
-use widelane_results::{Results, Row, Status};
+use widelane_results::{Measurement, Results, Row, Status};
 
 pub use self::download::{Download, Protection};
 pub use self::plan::{Plan, Scenario, Work, Workers};
@@ -267,16 +267,20 @@ impl Run<'_> {
                 rate: None,
                 round: 0,
             };
+            let mut doubt = None;
             if let Some(percent) = scenario.load
                 && scenario.fits(kind).is_ok()
             {
                 let capacity = self.capacity(kind, &shape, &mut servers[0], &mut capacities)?;
-                shape.rate = Some(capacity * f64::from(percent) / 100.0);
+                shape.rate = Some(capacity.rate * f64::from(percent) / 100.0);
+                doubt = capacity.doubt.map(|doubt| {
+                    format!("what {} can do at most is not known: {doubt}", servers[0].0)
+                });
             }
             match scenario.fits(kind) {
                 Ok(()) => match self.plan.goal_of(&scenario) {
                     Some(goal) => self.search(kind, &shape, &mut servers, &goal)?,
-                    None => self.scenario(kind, shape, &mut servers)?,
+                    None => self.scenario(kind, shape, &mut servers, doubt)?,
                 },
                 Err(reason) => {
                     let path = scenario.path(kind, &shape.key_name());
@@ -294,11 +298,11 @@ impl Run<'_> {
         kind: ServerKind,
         shape: &Shape<'_>,
         (subject, server): &mut (Subject, Server),
-        known: &mut Vec<((TlsVersion, Group), f64)>,
-    ) -> Result<f64, CompareError> {
+        known: &mut Vec<((TlsVersion, Group), Capacity)>,
+    ) -> Result<Capacity, CompareError> {
         let of = (shape.scenario.version, shape.scenario.group);
         if let Some((_, capacity)) = known.iter().find(|(other, _)| *other == of) {
-            return Ok(*capacity);
+            return Ok(capacity.clone());
         }
         let scenario = Scenario {
             load: None,
@@ -311,32 +315,38 @@ impl Run<'_> {
         // What a server can do does not depend on how far away its clients are.
         let scenario = Scenario { round_trip: None, ..scenario };
         let shape = Shape { scenario, cpus: shape.cpus.clone(), far: None, ..*shape };
-        let mut capacity: f64 = 0.0;
-        for _ in 0..CAPACITY_WINDOWS {
-            let sample = measure(*subject, server, &shape, self.stop)?;
-            capacity = capacity.max(rows::rate(&sample.measurement).unwrap_or(0.0));
+        let mut windows = Vec::new();
+        while windows.len() < CAPACITY_WINDOWS_MOST && sound(&windows).count() < CAPACITY_WINDOWS {
+            windows.push(measure(*subject, server, &shape, self.stop)?.measurement);
         }
+        let capacity = Capacity::of(&windows);
         let path = scenario.path(kind, &shape.key_name());
+        let doubt = capacity.doubt.as_ref();
+        let doubt = doubt.map_or(String::new(), |doubt| format!(" That may be too low: {doubt}."));
         self.results.notes.push(format!(
-            "{path}: {subject} did {capacity:.0} handshakes per second at most; partial loads are \
-             shares of that, by arrivals independent of each other."
+            "{path}: {subject} did {:.0} handshakes per second at most; partial loads are shares \
+             of that, by arrivals independent of each other.{doubt}",
+            capacity.rate
         ));
-        known.push((of, capacity));
+        known.push((of, capacity.clone()));
         Ok(capacity)
     }
 
-    /// One scenario: interleaved rounds over all subjects, then its rows.
+    /// One scenario: interleaved rounds over all subjects, then its rows, which cannot be relied on
+    /// where there is a `doubt` whether it is what it is called.
     fn scenario(
         &mut self,
         kind: ServerKind,
         mut shape: Shape<'_>,
         servers: &mut [(Subject, Server)],
+        doubt: Option<String>,
     ) -> Result<(), CompareError> {
         let Scenario { connections, rounds, load, .. } = shape.scenario;
         let path = shape.scenario.path(kind, &shape.key_name());
         self.observer.began(&path);
         let subjects = servers.iter().map(|(subject, _)| *subject);
         let mut record = Record::new(path, shape.scenario.work, subjects);
+        record.doubt = doubt;
         let mut outcome = Ok(());
         while rounds.go_on(record.pairs(), || record.is_precise(connections)) {
             shape.round = record.pairs().len() as u32;
@@ -394,10 +404,45 @@ impl Run<'_> {
     }
 }
 
-/// How a server's capacity is found: connections that keep it busy, and the best of some windows.
+/// How a server's capacity is found: connections that keep it busy, and the best of some windows
+/// that can be relied on, of which more are taken where some cannot.
 const CAPACITY_CONNECTIONS: usize = 200;
 const CAPACITY_WINDOW: Duration = Duration::from_millis(500);
 const CAPACITY_WINDOWS: usize = 3;
+const CAPACITY_WINDOWS_MOST: usize = 6;
+
+/// What a server can do at most.
+#[derive(Clone, Debug, PartialEq)]
+struct Capacity {
+    /// Handshakes per second.
+    rate: f64,
+    /// Why it may be more.
+    doubt: Option<String>,
+}
+
+impl Capacity {
+    /// The best of `windows` that can be relied on; where none can, the best of all, with the
+    /// reason.
+    fn of(windows: &[Measurement]) -> Self {
+        match sound(windows).count() {
+            0 => {
+                let doubt = windows.iter().find_map(pairs::objection);
+                Capacity { rate: best(windows.iter()), doubt }
+            }
+            _ => Capacity { rate: best(sound(windows)), doubt: None },
+        }
+    }
+}
+
+/// The highest rate of some windows.
+fn best<'a>(windows: impl Iterator<Item = &'a Measurement>) -> f64 {
+    windows.filter_map(rows::rate).fold(0.0, f64::max)
+}
+
+/// The windows that can be relied on.
+fn sound(windows: &[Measurement]) -> impl Iterator<Item = &Measurement> {
+    windows.iter().filter(|window| pairs::objection(window).is_none())
+}
 
 /// The row that stands for a server, or one subject of it, that could not be measured. Of a rival
 /// it is the comparison with it.
@@ -473,6 +518,25 @@ fn key_name(keys: &[Key]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_capacity_is_not_what_the_clients_can_do() {
+        let window = |operations, cpu_s, client_cpu_s| Measurement {
+            subject: "native".to_owned(),
+            wall_s: 0.5,
+            operations,
+            cpu_s,
+            client_cpu_s,
+            ..Measurement::default()
+        };
+        let [busy, idle] = [window(500, 0.49, 0.3), window(700, 0.3, 0.5)];
+        let capacity = Capacity::of(&[idle.clone(), busy]);
+        assert_eq!(capacity, Capacity { rate: 1000.0, doubt: None });
+        let capacity = Capacity::of(&[idle.clone(), idle]);
+        let doubt = capacity.doubt.unwrap();
+        assert!(doubt.starts_with("native: the client was the bottleneck (100 %"), "{doubt}");
+        assert_eq!(capacity.rate, 1400.0);
+    }
 
     #[test]
     fn a_reason_is_whole_where_its_first_line_is_not() {

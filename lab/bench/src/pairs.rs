@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use widelane_results::{Measurement, Pair, Status};
 
-use crate::stats;
+use crate::stats::{self, Ratio};
 
 /// Share of one CPU that strangers may use before a round is rejected.
 const FOREIGN_SHARE_MAX: f64 = 0.10;
@@ -13,7 +13,7 @@ const FOREIGN_SHARE_MAX: f64 = 0.10;
 const SATURATED_SHARE: f64 = 0.95;
 
 /// Share of its CPU below which the server counts as idling.
-const IDLING_SHARE: f64 = 0.90;
+pub(crate) const IDLING_SHARE: f64 = 0.90;
 
 /// Share of the arrivals of an open loop that have to finish: fewer are no accident, but a server
 /// or a client that fell behind.
@@ -51,9 +51,10 @@ impl Rounds {
 }
 
 /// Whether the ratio over `rounds` of (subject, rival) is known well enough to stop; one that does
-/// not exist will not get better.
+/// not exist will not get better, and one of too few rounds is not known at all.
 pub fn is_precise(rounds: &[(f64, f64)]) -> bool {
-    stats::ratio(rounds).is_none_or(|ratio| ratio.width() <= WIDTH_WANTED)
+    let is_narrow = |ratio: Ratio| ratio.width().is_some_and(|width| width <= WIDTH_WANTED);
+    stats::ratio(rounds).is_none_or(is_narrow)
 }
 
 /// Makes a round of its measurements and says whether it counts.
@@ -68,8 +69,14 @@ pub fn judge(scenario: &str, round: u32, measurements: Vec<Measurement>) -> Pair
     }
 }
 
+/// The share of its own CPUs that the server used; what a lane process did on others is none of it.
+pub(crate) fn server_share(measurement: &Measurement) -> f64 {
+    let Measurement { wall_s, cpu_s, lane_cpu_s, server_cpus, .. } = *measurement;
+    (cpu_s - lane_cpu_s).max(0.0) / wall_s / f64::from(server_cpus.max(1))
+}
+
 /// Why `measurement` cannot be relied on, if so.
-fn objection(measurement: &Measurement) -> Option<String> {
+pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
     let Measurement { subject, wall_s, operations, cpu_s, client_cpu_s, .. } = measurement;
     let errors: u64 = measurement.errors.values().sum();
     if errors > 0 {
@@ -96,14 +103,18 @@ fn objection(measurement: &Measurement) -> Option<String> {
     if *cpu_s <= 0.0 {
         return Some(format!("{subject}: the server used no CPU time"));
     }
-    let Measurement { server_cpus, client_cpus, .. } = *measurement;
-    let [server_cpus, client_cpus] = [server_cpus, client_cpus].map(|cpus| f64::from(cpus.max(1)));
     let foreign = measurement.foreign_cpu_s / wall_s;
     // One of two CPUs is the measure, of which a machine has more and more.
-    if foreign > FOREIGN_SHARE_MAX * (server_cpus + client_cpus) / 2.0 {
+    let cpus = [measurement.server_cpus, measurement.client_cpus].map(|cpus| cpus.max(1));
+    let cpus = cpus.into_iter().sum::<u32>() + measurement.lane_cpus;
+    if foreign > FOREIGN_SHARE_MAX * f64::from(cpus) / 2.0 {
         return Some(format!("{subject}: other processes used {:.0} % of a CPU", foreign * 100.0));
     }
-    let (client, server) = (client_cpu_s / wall_s / client_cpus, cpu_s / wall_s / server_cpus);
+    // A lane process without a CPU of its own is on those of the clients, where it is not on the
+    // server's.
+    let beside = if measurement.lane_cpus == 0 { measurement.lane_cpu_s } else { 0.0 };
+    let client = (client_cpu_s + beside) / wall_s / f64::from(measurement.client_cpus.max(1));
+    let server = server_share(measurement);
     if client >= SATURATED_SHARE && server < IDLING_SHARE {
         return Some(format!(
             "{subject}: the client was the bottleneck ({:.0} % of its CPU, the server {:.0} %)",
@@ -221,9 +232,12 @@ mod tests {
 
     #[test]
     fn precise_is_what_needs_no_more_rounds() {
-        assert!(is_precise(&[(1.00, 1.0), (1.01, 1.0), (1.02, 1.0)]));
-        assert!(!is_precise(&[(1.00, 1.0), (1.01, 1.0), (1.04, 1.0)]));
+        assert!(is_precise(&[[(1.00, 1.0), (1.01, 1.0), (1.02, 1.0)]; 2].concat()));
+        assert!(!is_precise(&[[(1.00, 1.0), (1.01, 1.0), (1.04, 1.0)]; 2].concat()));
         assert!(is_precise(&[(1.0, 0.0)]));
+        // Five rounds that agree have no interval all the same.
+        assert!(!is_precise(&[(1.0, 1.0); 5]));
+        assert!(is_precise(&[(1.0, 1.0); 6]));
     }
 
     #[test]

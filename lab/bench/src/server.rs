@@ -352,6 +352,10 @@ pub struct Usage {
     pub processes: BTreeSet<Pid>,
     /// Their CPU time since they began.
     pub cpu: Duration,
+    /// The part of it that lane processes used.
+    pub lane_cpu: Duration,
+    /// The CPUs that those may use.
+    pub lane_cpus: BTreeSet<usize>,
 }
 
 impl Server {
@@ -406,12 +410,17 @@ impl Server {
         // It is no descendant of the server's.
         let lanes = self.counters.iter().flat_map(|counters| Counts::lane_processes(counters));
         let lanes = lanes.map(|pid| Pid::from_raw(pid as i32));
-        processes.extend(lanes.filter(|pid| accounting::process_cpu(*pid).is_ok()));
-        let mut cpu = Duration::ZERO;
+        let lanes: BTreeSet<Pid> =
+            lanes.filter(|pid| accounting::process_cpu(*pid).is_ok()).collect();
+        processes.extend(&lanes);
+        let (mut cpu, mut lane_cpu) = (Duration::ZERO, Duration::ZERO);
         for pid in &processes {
-            cpu += accounting::process_cpu(*pid).map_err(failed)?;
+            let used = accounting::process_cpu(*pid).map_err(failed)?;
+            cpu += used;
+            lane_cpu += if lanes.contains(pid) { used } else { Duration::ZERO };
         }
-        Ok(Usage { processes, cpu })
+        let lane_cpus = lanes.iter().flat_map(|pid| accounting::allowed_cpus(*pid)).collect();
+        Ok(Usage { processes, cpu, lane_cpu, lane_cpus })
     }
 
     /// What the provider has counted so far in all processes of the server; `None` if it is not

@@ -284,6 +284,15 @@ fn chosen(verdict: &Verdict) -> usize {
     }
 }
 
+/// What is said of the policy to have: nothing where the measurements do not tell.
+fn judgement(verdict: &Verdict) -> Option<&'static str> {
+    match verdict.decision {
+        Decision::Change { .. } => Some(CHOSEN),
+        Decision::Keep { .. } => Some(KEPT),
+        Decision::CannotTell { .. } => None,
+    }
+}
+
 /// Adds what was measured and the verdict to `results`.
 fn fill(results: &mut Results, record: &Record, verdict: &Verdict) {
     let extremes = verdict::over_extremes(record, verdict);
@@ -296,16 +305,18 @@ fn fill(results: &mut Results, record: &Record, verdict: &Verdict) {
     for (stage, findings) in [("survey", &verdict.survey), ("confirmation", &verdict.confirmation)]
     {
         let scenario = format!("tune/{workload}/{stage}");
-        let chosen = chosen(verdict);
+        let judged = |candidate: usize| {
+            judgement(verdict).filter(|_| candidate == chosen(verdict)).map(str::to_owned)
+        };
         if !findings.is_empty() {
-            results.rows.push(Row {
-                verdict: (chosen == 0).then(|| CHOSEN.to_owned()),
-                ..row(&scenario, &names(record, 0), WORK_DONE, 1.0)
-            });
+            let held = row(&scenario, &names(record, 0), WORK_DONE, 1.0);
+            results.rows.push(Row { verdict: judged(0), ..held });
         }
-        results
-            .rows
-            .extend(findings.iter().flat_map(|finding| gained(&scenario, record, finding, chosen)));
+        results.rows.extend(
+            findings
+                .iter()
+                .flat_map(|finding| gained(&scenario, record, finding, judged(finding.candidate))),
+        );
     }
     let scenario = format!("tune/{workload}/work");
     for (index, work) in record.workload.work.iter().enumerate() {
@@ -318,9 +329,11 @@ fn fill(results: &mut Results, record: &Record, verdict: &Verdict) {
     }
 }
 
-/// Name and unit of what a policy gets done, and the verdict on the one to have.
+/// Name and unit of what a policy gets done, and the verdict on the one to have: another one, or
+/// the one that holds.
 const WORK_DONE: (&str, &str) = ("work_done", "1");
 const CHOSEN: &str = "chosen";
+const KEPT: &str = "kept";
 
 /// What a candidate is called, by all its names.
 fn names(record: &Record, candidate: usize) -> String {
@@ -328,7 +341,7 @@ fn names(record: &Record, candidate: usize) -> String {
 }
 
 /// What one candidate gets done, as rows.
-fn gained(scenario: &str, record: &Record, finding: &Finding, chosen: usize) -> Vec<Row> {
+fn gained(scenario: &str, record: &Record, finding: &Finding, verdict: Option<String>) -> Vec<Row> {
     let subject = names(record, finding.candidate);
     let done = match finding.gain {
         Some(Gain { value, low, high }) => {
@@ -342,8 +355,7 @@ fn gained(scenario: &str, record: &Record, finding: &Finding, chosen: usize) -> 
         },
     };
     let own = |metric, value| row(scenario, &subject, metric, value);
-    let mut rows =
-        vec![Row { verdict: (finding.candidate == chosen).then(|| CHOSEN.to_owned()), ..done }];
+    let mut rows = vec![Row { verdict, ..done }];
     rows.extend(finding.clock_mhz.map(|mhz| own(("clock", "MHz"), mhz)));
     rows.push(own(("quiet_rounds", "count"), finding.quiet as f64));
     rows.push(own(("rounds", "count"), finding.taken as f64));
@@ -374,4 +386,20 @@ fn work(record: &Record, verdict: &Verdict) -> Table {
         ]
     }));
     table.without_empty_columns()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_chosen_or_kept_only_where_the_measurements_tell() {
+        let of = |decision| {
+            judgement(&Verdict { decision, survey: Vec::new(), confirmation: Vec::new() })
+        };
+        let gain = Gain { value: 1.1, low: 1.05, high: 1.2 };
+        assert_eq!(of(Decision::Change { candidate: 2, gain }), Some("chosen"));
+        assert_eq!(of(Decision::Keep { resolution: 0.01 }), Some("kept"));
+        assert_eq!(of(Decision::CannotTell { reason: "too few rounds".to_owned() }), None);
+    }
 }

@@ -16,7 +16,8 @@ use widelane_tables::Table;
 use self::chart::Scale;
 use crate::verdict::{Verdict, verdict};
 use crate::view::{
-    self, Comparison, Cost, Curves, Distribution, Fill, Latency, Map, Rejected, Section, Sheet,
+    self, Comparison, Cost, Curves, Distribution, Fill, Latency, Map, Ratio, Rejected, Section,
+    Sheet,
 };
 use crate::words::{self, Axis};
 
@@ -52,7 +53,7 @@ pub fn html(results: &Results) -> String {
         sections: forests(sections),
         machine: view::machine(results),
         rejected: view::rejected(results),
-        rows: results.rows.iter().map(RawRow::of).collect(),
+        rows: results.rows.iter().map(|row| RawRow::of(results, row)).collect(),
         command: view::command(results),
         json_url: format!("data:application/json;base64,{}", BASE64_STANDARD.encode(json)),
     };
@@ -121,7 +122,8 @@ struct Forest<'a> {
 impl<'a> Forest<'a> {
     fn of(section: Section<'a>) -> Self {
         let ratios = section.comparisons.iter().filter_map(Comparison::reliable);
-        let scale = Scale::around_one(ratios.flat_map(|ratio| [ratio.low, ratio.high]));
+        let scale =
+            Scale::around_one(ratios.flat_map(|ratio| ratio.ends.unwrap_or([ratio.centre; 2])));
         Forest { section, scale }
     }
 
@@ -142,17 +144,23 @@ impl<'a> Forest<'a> {
     }
 
     fn mark(&self, comparison: &Comparison<'_>) -> String {
-        let (Some(ratio), Some((low, high))) = (comparison.reliable(), comparison.bounds()) else {
-            return String::new();
-        };
+        let Some(ratio) = comparison.reliable() else { return String::new() };
         let less_is_better = self.section.metric.less_is_better;
-        let class = match (high < 1.0, low > 1.0) {
+        // Without bounds nobody knows which way it goes.
+        let bounds = Ratio { ends: comparison.bounds(), ..ratio };
+        let class = match (bounds.is_less(), bounds.is_more()) {
             (true, _) if less_is_better => "better",
             (_, true) if !less_is_better => "better",
             (false, false) => "same",
             _ => "worse",
         };
         chart::forest_mark(&self.scale, ratio, class, &comparison.title())
+    }
+
+    /// Whether some ratio stands on too few rounds for an interval.
+    fn lacks_intervals(&self) -> bool {
+        let comparisons = self.section.comparisons.iter();
+        comparisons.filter(|it| it.reliable().is_some()).any(|it| it.bounds().is_none())
     }
 
     fn reads(&self) -> &'static str {
@@ -325,11 +333,13 @@ fn costs(results: &Results) -> Vec<CostFigure> {
 /// A row of the file, for the table of all rows.
 struct RawRow<'a> {
     row: &'a Row,
+    /// The interval of its ratio, if it has one.
+    ends: Option<[f64; 2]>,
 }
 
 impl<'a> RawRow<'a> {
-    fn of(row: &'a Row) -> Self {
-        RawRow { row }
+    fn of(results: &Results, row: &'a Row) -> Self {
+        RawRow { row, ends: view::ends(row, view::rounds(results, &row.scenario)) }
     }
 
     fn value(&self) -> String {
@@ -341,7 +351,7 @@ impl<'a> RawRow<'a> {
     }
 
     fn interval(&self) -> String {
-        words::interval(self.row.ratio_low, self.row.ratio_high)
+        self.ends.map_or(String::new(), |ends| words::interval(Some(ends)))
     }
 
     fn status(&self) -> String {

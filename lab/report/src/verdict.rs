@@ -1,11 +1,11 @@
 //! The one sentence: is it worth it on this machine?
 
 pub use widelane_results::Answer as Verdict;
-use widelane_results::{Pair, Results, Status, Tone};
+use widelane_results::{Pair, ROUNDS_FOR_INTERVAL, Results, Status, Tone};
 
 use crate::view::{self, Comparison, Ratio};
 use crate::words::{
-    self, CIPHER_RATIO, CYCLES_PER_LOOKUP, GOODPUT_WITHIN, OPERATIONS, SERVER_CPU,
+    self, Axis, CIPHER_RATIO, CYCLES_PER_LOOKUP, GOODPUT_WITHIN, OPERATIONS, SERVER_CPU,
     SERVER_CPU_PER_GB, TIME_PER_LOOKUP,
 };
 
@@ -141,13 +141,19 @@ fn partial_load<'a, 'b, 'c>(
 ) -> Option<&'c Answer<'a, 'b>> {
     const TELLING_PERCENT: u64 = 30;
     let is_same = |answer: &&Answer<'_, '_>| {
-        let scenario = &answer.comparison.scenario;
-        scenario.load.is_some() && scenario.server == of.scenario.server
+        answer.comparison.scenario.load.is_some() && are_alike_but_for_load(answer.comparison, of)
     };
     let detour = |answer: &&Answer<'_, '_>| {
         answer.comparison.scenario.load.unwrap_or(0).abs_diff(TELLING_PERCENT)
     };
     others.iter().filter(is_same).min_by_key(detour)
+}
+
+/// Whether two comparisons are of the same server, run in the same way, and differ in its load
+/// alone.
+fn are_alike_but_for_load(one: &Comparison<'_>, other: &Comparison<'_>) -> bool {
+    let family = |of: &Comparison<'_>| of.scenario.family_along(Axis::Load);
+    one.row.subject == other.row.subject && family(one) == family(other)
 }
 
 /// How far a share of ChaCha20-Poly1305 is from the one that is found on the web.
@@ -176,9 +182,9 @@ fn server_rank(scenario: &str) -> usize {
 }
 
 /// Whether a ratio is as good as 1: it is known, and not only unknown which way it goes.
-fn is_alike(Ratio { low, high, .. }: Ratio) -> bool {
+fn is_alike(ratio: Ratio) -> bool {
     const MARGIN: f64 = 0.05;
-    low >= 1.0 - MARGIN && high <= 1.0 + MARGIN
+    ratio.ends.is_some_and(|[low, high]| low >= 1.0 - MARGIN && high <= 1.0 + MARGIN)
 }
 
 fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
@@ -187,7 +193,7 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
     let spends = words::ratio(ratio.centre);
     let gain = words::ratio_short(1.0 / ratio.centre);
     let (one, many) = first.wanted().words();
-    let (tone, sentence) = if ratio.high < 1.0 {
+    let (tone, sentence) = if ratio.is_less() {
         let sentence = match comparison.scenario.load {
             // How many more it could do, a server with time to spare does not tell.
             Some(load) => {
@@ -196,7 +202,7 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
             None => format!("{server} spends {spends} the CPU per {one}: {gain} {many} per core."),
         };
         (Tone::Better, sentence)
-    } else if ratio.low > 1.0 {
+    } else if ratio.is_more() {
         let sentence =
             format!("Not worth it here: accelerated, {server} spends {spends} the CPU per {one}.");
         (Tone::Worse, sentence)
@@ -207,20 +213,22 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
         );
         (Tone::Same, sentence)
     } else {
-        let (low, high) = (words::ratio(ratio.low), words::ratio(ratio.high));
         let load = comparison.scenario.load.map(|load| format!("at {load} % load "));
+        let load = load.unwrap_or_default();
+        let spent = match ratio.ends.map(|ends| ends.map(words::ratio)) {
+            Some([low, high]) => format!("spends between {low} and {high} the CPU per {one}."),
+            None => format!("spent {spends} the CPU per {one}, but in too few rounds to rely on."),
+        };
         let sentence = format!(
-            "This run cannot tell: {}{server} spends between {low} and {high} the CPU per {one}. \
-             More rounds (--pairs) tell more.",
-            load.unwrap_or_default()
+            "This run cannot tell: {load}{server} {spent} More rounds (--pairs) tell more."
         );
         (Tone::Unknown, sentence)
     };
-    let mut detail = format!(
-        "{}: {spends}, 95 % interval {}",
-        comparison.scenario.conditions(),
-        words::interval(Some(ratio.low), Some(ratio.high))
-    );
+    let interval = match ratio.ends {
+        Some(ends) => format!("95 % interval {}", words::interval(Some(ends))),
+        None => format!("a 95 % interval takes {ROUNDS_FOR_INTERVAL} rounds or more"),
+    };
+    let mut detail = format!("{}: {spends}, {interval}", comparison.scenario.conditions());
     if let Some(rounds) = rounds(results, &comparison.row.scenario) {
         detail.push_str(&rounds);
     }
@@ -232,13 +240,14 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
         detail.push_str(&format!(" {conditions}: {}.", ratio_with_interval(partial.ratio)));
     }
     if comparison.scenario.load.is_some() {
-        let is_same = |it: &&Answer<'_, '_>| answerer(it.comparison) == answerer(comparison);
+        let is_same = |it: &&Answer<'_, '_>| are_alike_but_for_load(it.comparison, comparison);
         for other in others.iter().filter(is_same) {
             let Some(load) = other.comparison.scenario.load else { continue };
             detail.push_str(&format!(" {load} % load: {}.", ratio_with_interval(other.ratio)));
         }
     }
     let mut told = vec![(first.wanted(), answerer(comparison))];
+    let mut conditions = comparison.scenario.conditions();
     for other in others {
         let answerer = (other.wanted(), answerer(other.comparison));
         if told.contains(&answerer) {
@@ -250,8 +259,16 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
             true => String::new(),
             false => format!(" per {}", wanted.words().0),
         };
-        let ratio = ratio_with_interval(other.ratio);
-        detail.push_str(&format!(" {}{per}: {ratio}.", words::capitalised(server)));
+        // Under the same conditions as the one before, if there is such a figure; others are said.
+        let of_same =
+            |it: &&Answer<'_, '_>| (it.wanted(), self::answerer(it.comparison)) == answerer;
+        let alike = |it: &&Answer<'_, '_>| it.comparison.scenario.conditions() == conditions;
+        let other = others.iter().filter(of_same).find(alike).unwrap_or(other);
+        let own = other.comparison.scenario.conditions();
+        let under = if own == conditions { String::new() } else { format!(", {own}") };
+        let (server, ratio) = (words::capitalised(server), ratio_with_interval(other.ratio));
+        detail.push_str(&format!(" {server}{per}{under}: {ratio}."));
+        conditions = own;
         told.push(answerer);
     }
     Verdict { tone, sentence: words::capitalised(&sentence), detail }
@@ -276,17 +293,23 @@ fn beside_aws_lc(answers: &[Answer<'_, '_>]) -> String {
 fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
     let (times, rival) = (words::ratio(ratio.centre), comparison.rival());
     let gain = words::ratio_short(1.0 / ratio.centre);
-    let (tone, sentence) = if ratio.high < 1.0 {
+    let (tone, sentence) = if ratio.is_less() {
         let sentence = format!(
             "Widelane finds the rule of a packet in {times} the cycles of {rival}: {gain} as many \
              packets per core."
         );
         (Tone::Better, sentence)
-    } else if ratio.low > 1.0 {
+    } else if ratio.is_more() {
         let sentence = format!(
             "Not worth it here: Widelane takes {times} the cycles of {rival} for a packet."
         );
         (Tone::Worse, sentence)
+    } else if ratio.ends.is_none() {
+        let sentence = format!(
+            "This run cannot tell: Widelane took {times} the cycles of {rival} for a packet, but \
+             in too few rounds to rely on."
+        );
+        (Tone::Unknown, sentence)
     } else {
         let sentence = format!("Widelane and {rival} take about the same cycles for a packet.");
         (Tone::Same, sentence)
@@ -302,17 +325,27 @@ fn of_changes(answers: &[Answer<'_, '_>]) -> Option<Verdict> {
     };
     let first = against("table")?;
     let kept = words::ratio(1.0 / first.ratio.centre);
-    let sentence = format!("While rules change, packets are looked up at {kept} a table's rate.");
+    let (tone, sentence) = match first.ratio.ends {
+        Some(_) => (
+            Tone::Same,
+            format!("While rules change, packets are looked up at {kept} a table's rate."),
+        ),
+        None => (
+            Tone::Unknown,
+            format!(
+                "This run cannot tell: while rules changed, packets were looked up at {kept} a \
+                 table's rate, but in too few rounds to rely on."
+            ),
+        ),
+    };
     let mut detail = first.comparison.title();
     for (mark, answer) in [": ", "; "].into_iter().zip(["table", "live/quiet"].map(against)) {
         let Some(Answer { comparison, ratio }) = answer else { continue };
-        let Ratio { centre, low, high } = *ratio;
-        let rate = Ratio { centre: 1.0 / centre, low: 1.0 / high, high: 1.0 / low };
-        let (rate, rival) = (ratio_with_interval(rate), comparison.rival());
+        let (rate, rival) = (ratio_with_interval(ratio.inverse()), comparison.rival());
         detail.push_str(&format!("{mark}{rate} the rate of {rival}"));
     }
     detail.push('.');
-    Some(Verdict { tone: Tone::Same, sentence, detail })
+    Some(Verdict { tone, sentence, detail })
 }
 
 /// Downloads under a limit.
@@ -372,14 +405,20 @@ fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
     };
     let rival = comparison.rival();
     let times = words::ratio(ratio.centre);
-    let (tone, sentence) = if ratio.low > 1.0 {
+    let (tone, sentence) = if ratio.is_more() {
         let sentence = format!("Widelane does {times} as many {operations} per second as {rival}.");
         (Tone::Better, sentence)
-    } else if ratio.high < 1.0 {
+    } else if ratio.is_less() {
         let sentence = format!(
             "Not worth it here: Widelane does {times} as many {operations} per second as {rival}."
         );
         (Tone::Worse, sentence)
+    } else if ratio.ends.is_none() {
+        let sentence = format!(
+            "This run cannot tell: Widelane did {times} as many {operations} per second as \
+             {rival}, but in too few rounds to rely on."
+        );
+        (Tone::Unknown, sentence)
     } else {
         let sentence = format!(
             "Nothing to gain here: Widelane and {rival} do about as many {operations} per second."
@@ -471,8 +510,8 @@ fn without_answer<'a, 'b: 'a>(
     Verdict { tone, sentence: sentence.to_owned(), detail }
 }
 
-fn ratio_with_interval(Ratio { centre, low, high }: Ratio) -> String {
-    format!("{} ({})", words::ratio(centre), words::interval(Some(low), Some(high)))
+fn ratio_with_interval(Ratio { centre, ends }: Ratio) -> String {
+    format!("{} ({})", words::ratio(centre), words::interval(ends))
 }
 
 /// `, 11 of 12 rounds accepted`; nothing where the rounds were not kept.
@@ -560,6 +599,89 @@ mod tests {
     }
 
     #[test]
+    fn loads_of_other_keys_versions_and_servers_are_not_those_of_the_first() {
+        let at = |scenario: &str, load: u32, ratio| row(&format!("{scenario}/load{load}"), ratio);
+        let loads = |scenario: &str, ratio: f64| {
+            let at = |load, ratio: f64| at(scenario, load, [ratio, ratio - 0.02, ratio + 0.02]);
+            [at(30, ratio + 0.1), at(60, ratio)]
+        };
+        let verdict = verdict_of(
+            [
+                loads("nginx/tls1.3/rsa2048/x25519", 0.60),
+                loads("nginx/tls1.3/ecdsa-p256/x25519", 0.75),
+                loads("nginx/tls1.2/rsa2048/x25519", 0.55),
+                loads("haproxy/tls1.3/ecdsa-p256/x25519", 0.80),
+            ]
+            .concat(),
+        );
+        assert_eq!(
+            verdict.detail,
+            "TLS 1.3, RSA-2048, X25519, 60 % load: 0.60×, 95 % interval 0.58–0.62. 30 % load: \
+             0.70× (0.68–0.72). HAProxy, TLS 1.3, ECDSA P-256, X25519, 60 % load: 0.80× (0.78–0.82)."
+        );
+        // Nor is the partial load of another key told behind a saturated server.
+        let mut rows = loads("nginx/tls1.3/ecdsa-p256/x25519", 0.75).to_vec();
+        rows.push(row("nginx/tls1.3/rsa2048/x25519/c200", [0.5, 0.48, 0.52]));
+        rows.push(row("haproxy/tls1.3/rsa2048/x25519/load30", [0.8, 0.78, 0.82]));
+        rows.push(row("haproxy/tls1.3/rsa2048/x25519/c200", [0.6, 0.58, 0.62]));
+        assert_eq!(
+            verdict_of(rows).detail,
+            "TLS 1.3, RSA-2048, X25519, 200 connections: 0.50×, 95 % interval 0.48–0.52. HAProxy: \
+             0.60× (0.58–0.62)."
+        );
+    }
+
+    #[test]
+    fn every_server_has_its_name() {
+        let verdict = verdict_of(vec![
+            row("lighttpd/tls1.3/rsa2048/x25519/c100", [0.45, 0.43, 0.47]),
+            row("mosquitto/tls1.3/rsa2048/x25519/c100", [0.62, 0.60, 0.65]),
+        ]);
+        assert!(verdict.sentence.contains("ighttpd spends 0.45×"), "{}", verdict.sentence);
+        assert!(verdict.detail.ends_with("osquitto: 0.62× (0.60–0.65)."), "{}", verdict.detail);
+    }
+
+    #[test]
+    fn too_few_rounds_tell_nothing() {
+        let load = "nginx/tls1.3/rsa2048/x25519/load30";
+        let without = Row { ratio_low: None, ratio_high: None, ..row(load, [0.6; 3]) };
+        let verdict = verdict_of(vec![without.clone()]);
+        assert_eq!(verdict.tone, Tone::Unknown);
+        assert_eq!(
+            verdict.sentence,
+            "This run cannot tell: at 30 % load nginx spent 0.60× the CPU per full TLS handshake, \
+             but in too few rounds to rely on. More rounds (--pairs) tell more."
+        );
+        assert_eq!(
+            verdict.detail,
+            "TLS 1.3, RSA-2048, X25519, 30 % load: 0.60×, a 95 % interval takes 6 rounds or more."
+        );
+        // Files of before have the range of a few rounds where others have an interval.
+        let pair = |status| Pair { scenario: load.to_owned(), status, ..Pair::default() };
+        let of = |sound: usize| {
+            let mut pairs = vec![pair(Status::Ok); sound];
+            pairs.push(pair(Status::Rejected));
+            let rows = vec![row(load, [0.6, 0.58, 0.62])];
+            super::verdict(&Results { rows, pairs, ..Results::default() }).tone
+        };
+        assert_eq!((of(5), of(6)), (Tone::Unknown, Tone::Better));
+        let speed = |metric: Metric, scenario: &str| Row {
+            ratio_low: None,
+            ratio_high: None,
+            ..of_room("ifma512", metric, "openssl", scenario, [4.0; 3])
+        };
+        for row in [
+            speed(OPERATIONS, "rsa2048/private"),
+            speed(CYCLES_PER_LOOKUP, "acl/fw/burst32"),
+            Row { rival: Some("table".to_owned()), ..speed(TIME_PER_LOOKUP, "acl/fw/updates100") },
+        ] {
+            let verdict = verdict_of(vec![row]);
+            assert_eq!(verdict.tone, Tone::Unknown, "{}", verdict.sentence);
+            assert!(verdict.sentence.starts_with("This run cannot tell"), "{}", verdict.sentence);
+        }
+    }
+
+    #[test]
     fn a_rebuilt_server_is_told_beside_the_native_one() {
         let against = |rival: &str, place: &str, ratio| Row {
             rival: Some(rival.to_owned()),
@@ -599,8 +721,9 @@ mod tests {
         assert_eq!(
             verdict.detail,
             "TLS 1.2, RSA-2048, 200 connections: 0.58×, 95 % interval 0.56–0.60. \
-             HAProxy: 0.62× (0.60–0.65). nginx per gigabyte: 0.74× (0.71–0.79). \
-             nginx per request: 0.96× (0.90–1.05)."
+             HAProxy: 0.62× (0.60–0.65). nginx per gigabyte, TLS 1.3, RSA-2048, AES-128-GCM, 16 \
+             MiB, 4 connections: 0.74× (0.71–0.79). nginx per request, mixed, 10 % \
+             ChaCha20-Poly1305, 16 connections: 0.96× (0.90–1.05)."
         );
     }
 

@@ -7,7 +7,7 @@ mod inside;
 
 use widelane_results::{Bucket, HistogramKind, Results, Row, Status};
 
-pub use self::comparisons::{Comparison, Ratio, Section, comparisons, sections};
+pub use self::comparisons::{Comparison, Ratio, Section, comparisons, ends, rounds, sections};
 pub use self::curves::{Curves, Series, Side, curves};
 pub use self::found::{Chart, Map, Sheet, charts, grid_table, sheets};
 pub use self::inside::{Distribution, distributions, paths};

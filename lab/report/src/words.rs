@@ -170,11 +170,11 @@ pub fn ratio_short(ratio: f64) -> String {
     if ratio < 10.0 { format!("{ratio:.1}×") } else { format!("{ratio:.0}×") }
 }
 
-/// A 95 % interval: `0.56–0.60`; nothing where an end is unknown.
-pub fn interval(low: Option<f64>, high: Option<f64>) -> String {
-    match (low, high) {
-        (Some(low), Some(high)) => format!("{}–{}", bare_ratio(low), bare_ratio(high)),
-        _ => String::new(),
+/// A 95 % interval: `0.56–0.60`; why there is none where the ends are unknown.
+pub fn interval(ends: Option<[f64; 2]>) -> String {
+    match ends {
+        Some([low, high]) => format!("{}–{}", bare_ratio(low), bare_ratio(high)),
+        None => "too few rounds".to_owned(),
     }
 }
 
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(["Clock", "CPU", "p99"].map(uncapitalised), ["clock", "CPU", "p99"]);
         assert_eq!(ratio(0.5798), "0.58×");
         assert_eq!(ratio(12.57), "12.6×");
-        assert_eq!(interval(Some(0.564), Some(0.597)), "0.56–0.60");
-        assert_eq!(interval(None, Some(0.597)), "");
+        assert_eq!(interval(Some([0.564, 0.597])), "0.56–0.60");
+        assert_eq!(interval(None), "too few rounds");
     }
 }

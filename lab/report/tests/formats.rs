@@ -385,3 +385,26 @@ fn a_ratio_of_single_searches_is_marked_by_what_they_leave_open() {
     };
     assert_eq!([0.9, 0.97, 1.03, 1.2].map(marked), ["worse", "same", "same", "better"]);
 }
+
+#[test]
+fn a_ratio_of_few_rounds_is_shown_without_an_interval() {
+    let few = Row {
+        ratio_low: None,
+        ratio_high: None,
+        ..row(
+            "nginx/tls1.3/rsa2048/x25519/load30",
+            "accelerated",
+            "server_cpu_per_handshake",
+            300.0,
+            Some(("native", 0.6)),
+        )
+    };
+    let results = Results { rows: vec![few], complete: true, ..Results::default() };
+    let html = widelane_report::html(&results);
+    assert!(html.contains("<svg class=\"mark same\""), "{html}");
+    assert!(!html.contains("class=\"whisker\""), "{html}");
+    assert!(html.contains("a dot without them stands on fewer than six rounds"), "{html}");
+    let terminal = widelane_report::terminal(&results, &Style { colour: false, width: 100 });
+    assert!(terminal.starts_with("This run cannot tell:"), "{terminal}");
+    assert!(terminal.contains("0.60×") && terminal.contains("too few rounds"), "{terminal}");
+}

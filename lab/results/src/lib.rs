@@ -29,6 +29,10 @@ pub const SCHEMA: &str = "widelane-results/2";
 /// and scenarios of servers did not name the key-exchange group.
 pub const READABLE: [&str; 2] = ["widelane-results/1", SCHEMA];
 
+/// The fewest rounds whose ratios have a 95 % interval that holds whatever their distribution: of
+/// fewer, the true median lies outside of all of them too often.
+pub const ROUNDS_FOR_INTERVAL: usize = 6;
+
 /// Everything that one run of a measuring command found out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -44,6 +44,9 @@ pub struct Measurement {
     pub errors: BTreeMap<String, u64>,
     /// CPU time of the subject, seconds.
     pub cpu_s: f64,
+    /// The part of it that a lane process used on CPUs that are not the server's, seconds.
+    #[serde(default)]
+    pub lane_cpu_s: f64,
     /// CPU time of the load generator, seconds; 0 where there is none.
     pub client_cpu_s: f64,
     /// CPU time that neither the subject nor the load generator used, seconds.
@@ -54,6 +57,10 @@ pub struct Measurement {
     /// CPUs of the load generator; 0 where one is meant.
     #[serde(default)]
     pub client_cpus: u32,
+    /// CPUs of a lane process that are neither the server's nor the load generator's; 0 where there
+    /// are none.
+    #[serde(default)]
+    pub lane_cpus: u32,
     /// Connections that were to arrive within the window on average, where they arrive by
     /// themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]

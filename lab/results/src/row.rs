@@ -26,7 +26,8 @@ pub struct Row {
     pub rival: Option<String>,
     /// `value` of this subject divided by that of the rival: the median of the rounds' ratios.
     pub ratio: Option<f64>,
-    /// Lower end of the 95 % interval of `ratio`, itself the ratio of a round.
+    /// Lower end of the 95 % interval of `ratio`, itself the ratio of a round; absent where there
+    /// were too few rounds for an interval.
     pub ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `ratio`.
     pub ratio_high: Option<f64>,

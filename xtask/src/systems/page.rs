@@ -160,6 +160,8 @@ fn ratio(results: &Value, key: &str) -> String {
         (Some(ratio), Some(low), Some(high)) if row["status"] == "ok" => {
             format!("{ratio:.2} ({low:.2}–{high:.2})")
         }
+        // A 95 % interval takes six rounds.
+        (Some(ratio), ..) if row["status"] == "ok" => format!("{ratio:.2} (too few rounds)"),
         _ => row["reason"].as_str().unwrap_or("no ratio").to_owned(),
     }
 }

@@ -143,7 +143,9 @@ impl Trial {
                 }
             }
             Stage::Settled(settled) => {
-                if let Some(cause) = settled.take(slice) {
+                if let Some(comparison) = settled.resume(&slice) {
+                    self.stage = Stage::Comparing(comparison);
+                } else if let Some(cause) = settled.take(slice) {
                     self.cause = cause;
                     self.stage = Stage::Comparing(Comparison::new(self.policies));
                 }
@@ -151,16 +153,17 @@ impl Trial {
         }
     }
 
-    /// Keeps what a comparison has found.
+    /// Keeps what a comparison has found, or the comparison itself if it lacks work.
     fn settle(&mut self, (chosen, verdict): (usize, Verdict)) {
         let Stage::Comparing(comparison) = &self.stage else { return };
-        if verdict != Verdict::Idle {
-            self.figures = comparison.figures();
-        }
-        let is_idle = verdict == Verdict::Idle;
-        let settled = Settled::after(comparison.excess_ns(), is_idle.then_some(self.cause));
         (self.chosen, self.verdict) = (chosen, verdict);
-        self.comparisons += 1;
+        let settled = if verdict == Verdict::Idle {
+            Settled::amid(comparison.clone())
+        } else {
+            self.figures = comparison.figures();
+            self.comparisons += 1;
+            Settled::after(comparison.excess_ns())
+        };
         self.stage = Stage::Settled(settled);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Ratio, Visit, every};
+use super::{ByRound, Ratio, Visit, every};
 use crate::estimate::{median, quantile};
 use crate::stimulus::Subject;
 use crate::trace::{Phase, Recording, Sample, TraceError};
@@ -34,13 +34,13 @@ pub struct Finding {
     pub class: Option<String>,
     /// How many cores did it at a time.
     pub cores: usize,
-    /// Visits that count.
+    /// Rounds that count, in which it was visited on each of those cores.
     pub visits: usize,
-    /// Visits that do not, because the ambient clock drifted or the machine was busy.
+    /// Rounds that do not, because the ambient clock drifted or the machine was busy.
     pub rejected: usize,
     /// The clock after bursts, in MHz.
     pub clock_mhz: Option<f64>,
-    /// That clock over the ambient clock of the same visit.
+    /// That clock over the ambient clock of the same visit, of several cores the median.
     pub ratio: Option<Ratio>,
     /// Instructions per cycle of the loop, where it is a loop.
     pub per_cycle: Option<f64>,
@@ -164,7 +164,7 @@ fn place_of(name: &str) -> usize {
     all.iter().position(|subject| subject.to_string() == name).unwrap_or(all.len())
 }
 
-/// What the visits to one subject show, before any verdict.
+/// What the visits to one subject show, before any verdict: ratios and clocks by round.
 struct Evidence {
     subject: String,
     cores: usize,
@@ -180,51 +180,32 @@ struct Evidence {
 
 impl Evidence {
     fn gather(subject: &str, cores: usize, visits: &[&Visit<'_>], tsc_hz: f64) -> Self {
-        let mut evidence = Evidence {
+        let looks: Vec<(u32, Option<Look>)> =
+            visits.iter().map(|visit| (visit.round, Look::at(visit, tsc_hz))).collect();
+        let rounds = |of: fn(&Look) -> Option<f64>| {
+            let told = looks.iter().map(|(round, look)| (*round, look.as_ref().and_then(of)));
+            ByRound::of(told)
+        };
+        let by_round = |of| rounds(of).medians();
+        let told = |of: fn(&Look) -> Option<f64>| {
+            let of_looks = looks.iter().filter_map(|(_, look)| of(look.as_ref()?));
+            median(&of_looks.collect::<Vec<_>>())
+        };
+        let of_ratios = rounds(|look| Some(look.during / look.ambient));
+        let ratios = of_ratios.medians();
+        let is_loop = !matches!(Subject::named(subject), Some(Subject::Kernel(_)));
+        Evidence {
             subject: subject.to_owned(),
             cores,
-            rejected: 0,
-            ratios: Vec::new(),
-            clocks_mhz: Vec::new(),
-            ambient_mhz: Vec::new(),
-            per_cycle: None,
-            single_us: None,
-            halt_us: None,
-            hold_us: None,
-        };
-        let mut paces = Vec::new();
-        let mut singles = Vec::new();
-        let mut halts = Vec::new();
-        for visit in visits {
-            let before = visit.clock_hz(Phase::Ambient, tsc_hz, every);
-            let during = visit.clock_hz(Phase::During, tsc_hz, every);
-            let recovered = visit.clock_hz(Phase::After, tsc_hz, |i, count| i * 4 >= count * 3);
-            let (Some(before), Some(during), Some(recovered)) = (before, during, recovered) else {
-                evidence.rejected += 1;
-                continue;
-            };
-            if (recovered / before - 1.0).abs() > DRIFT_MAX {
-                evidence.rejected += 1;
-                continue;
-            }
-            let ambient = (before + recovered) / 2.0;
-            evidence.ratios.push(during / ambient);
-            evidence.clocks_mhz.push(during / 1e6);
-            evidence.ambient_mhz.push(ambient / 1e6);
-            let per_tick = visit.phase(Phase::Burst).iter().map(|burst| per_tick(burst));
-            let pace = quantile(&per_tick.collect::<Vec<_>>(), 0.5);
-            paces.extend(pace.map(|pace| pace * tsc_hz / during));
-            if let Some((single, halt)) = single_use(visit.phase(Phase::Single), ambient, tsc_hz) {
-                singles.push(single);
-                halts.push(halt);
-            }
+            rejected: of_ratios.taken() - ratios.len(),
+            clocks_mhz: by_round(|look| Some(look.during / 1e6)),
+            ambient_mhz: by_round(|look| Some(look.ambient / 1e6)),
+            per_cycle: told(|look| look.pace).filter(|_| is_loop),
+            single_us: Ratio::of(&by_round(|look| look.single.map(|(lost, _)| lost))),
+            halt_us: told(|look| look.single.map(|(_, halt)| halt)),
+            hold_us: median(&ratios).and_then(|ratio| hold_us(visits, ratio, tsc_hz)),
+            ratios,
         }
-        let is_loop = !matches!(Subject::named(subject), Some(Subject::Kernel(_)));
-        evidence.per_cycle = median(&paces).filter(|_| is_loop);
-        evidence.single_us = Ratio::of(&singles);
-        evidence.halt_us = median(&halts);
-        evidence.hold_us = median(&evidence.ratios).and_then(|r| hold_us(visits, r, tsc_hz));
-        evidence
     }
 
     fn judge(&self, control: Option<&Evidence>, has_licences: bool, tsc_hz: f64) -> Finding {
@@ -248,7 +229,7 @@ impl Evidence {
         let cannot_tell = |reason: String| Verdict::CannotTell { reason };
         let verdict = match (ratio, clock_mhz) {
             (None, _) | (_, None) => cannot_tell(format!(
-                "only {} of {} visits were quiet enough",
+                "only {} of {} rounds were quiet enough",
                 self.ratios.len(),
                 self.ratios.len() + self.rejected,
             )),
@@ -282,6 +263,39 @@ impl Evidence {
             hold_us: self.hold_us.filter(|_| capped),
             verdict,
         }
+    }
+}
+
+/// What one quiet visit shows.
+struct Look {
+    /// The clock of scalar code before and after, in Hz.
+    ambient: f64,
+    /// The clock between bursts, in Hz.
+    during: f64,
+    /// Work of the bursts per cycle.
+    pace: Option<f64>,
+    /// Time lost to a single use, and the longest halt in it, in microseconds.
+    single: Option<(f64, f64)>,
+}
+
+impl Look {
+    /// Nothing where the machine was busy, or the ambient clock drifted.
+    fn at(visit: &Visit<'_>, tsc_hz: f64) -> Option<Self> {
+        let before = visit.clock_hz(Phase::Ambient, tsc_hz, every)?;
+        let during = visit.clock_hz(Phase::During, tsc_hz, every)?;
+        let recovered = visit.clock_hz(Phase::After, tsc_hz, |i, count| i * 4 >= count * 3)?;
+        if (recovered / before - 1.0).abs() > DRIFT_MAX {
+            return None;
+        }
+        let ambient = (before + recovered) / 2.0;
+        let per_tick = visit.phase(Phase::Burst).iter().map(|burst| per_tick(burst));
+        let pace = quantile(&per_tick.collect::<Vec<_>>(), 0.5);
+        Some(Look {
+            ambient,
+            during,
+            pace: pace.map(|pace| pace * tsc_hz / during),
+            single: single_use(visit.phase(Phase::Single), ambient, tsc_hz),
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::estimate::{mean, median_with_interval, undisturbed};
+use crate::estimate::{mean, median, median_with_interval, undisturbed};
 use crate::trace::{Phase, Sample, Window};
 
 /// A ratio to the ambient clock, with its 95 % interval over the rounds.
@@ -43,6 +43,7 @@ impl Ratio {
 pub(crate) struct Visit<'a> {
     pub(crate) subject: &'a str,
     pub(crate) cores: usize,
+    pub(crate) round: u32,
     phases: BTreeMap<Phase, Vec<&'a Sample>>,
 }
 
@@ -55,6 +56,7 @@ impl<'a> Visit<'a> {
             let visit = visits.entry(key).or_insert_with(|| Visit {
                 subject: &sample.subject,
                 cores: sample.cores,
+                round: sample.round,
                 phases: BTreeMap::new(),
             });
             visit.phases.entry(sample.phase).or_default().push(sample);
@@ -89,6 +91,39 @@ impl<'a> Visit<'a> {
         let ticks: Vec<f64> = kept.iter().map(|window| window.ticks() as f64).collect();
         let cycles = chosen.first()?.work;
         Some(cycles * tsc_hz / mean(&ticks)).filter(|hz| hz.is_finite())
+    }
+}
+
+/// What several CPUs showed, round by round. They share what disturbs a round, so that a round is
+/// one observation, however many CPUs took part: the median of theirs.
+pub(crate) struct ByRound {
+    /// Of each round the visits that were made, and what those showed that count.
+    rounds: BTreeMap<u32, (usize, Vec<f64>)>,
+}
+
+impl ByRound {
+    /// What `of` tells of visits; nothing of those that do not count.
+    /// Of visits, each with its round; nothing of those that do not count.
+    pub(crate) fn of(visits: impl Iterator<Item = (u32, Option<f64>)>) -> Self {
+        let mut rounds: BTreeMap<u32, (usize, Vec<f64>)> = BTreeMap::new();
+        for (round, value) in visits {
+            let (visits, told) = rounds.entry(round).or_default();
+            *visits += 1;
+            told.extend(value);
+        }
+        ByRound { rounds }
+    }
+
+    /// How many rounds there were.
+    pub(crate) fn taken(&self) -> usize {
+        self.rounds.len()
+    }
+
+    /// The medians of the rounds that count: those in which at least half of the CPUs told
+    /// something.
+    pub(crate) fn medians(&self) -> Vec<f64> {
+        let counts = |(visits, told): &&(usize, Vec<f64>)| told.len() * 2 >= *visits;
+        self.rounds.values().filter(counts).filter_map(|(_, told)| median(told)).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Ratio, Visit, every};
+use super::{ByRound, Ratio, Visit, every};
 use crate::estimate::median;
 use crate::experiment::duty::{BURSTS_US, PERIODS_US, cell};
 use crate::experiment::sibling::{FIRST, SECOND, TOGETHER};
@@ -16,9 +16,9 @@ use crate::trace::{Phase, Recording, Sample, TraceError};
 pub struct Beside {
     /// Beside what.
     pub subject: String,
-    /// Visits that count.
+    /// Rounds that count, on however many CPUs.
     pub visits: usize,
-    /// The ratio; nothing where too few visits were quiet.
+    /// The ratio; nothing where too few rounds were quiet.
     pub ratio: Option<Ratio>,
     /// The clock, in MHz.
     pub clock_mhz: Option<f64>,
@@ -66,7 +66,7 @@ pub fn duty(recording: &Recording) -> Result<Duty, TraceError> {
     let worst = slow.clone().min_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let shortest = slow.map(|((burst, _), _)| *burst).fold(f64::INFINITY, f64::min);
     let verdict = match (told.len(), worst) {
-        (0, _) => "cannot tell: no cell had enough quiet visits".to_owned(),
+        (0, _) => "cannot tell: no cell had enough quiet rounds".to_owned(),
         (_, None) => "free: scalar code keeps its speed beside every burst".to_owned(),
         (_, Some(((burst, period), ratio))) => format!(
             "scalar code keeps {:.0} % beside {}; bursts from {shortest} µs on cost it something",
@@ -122,7 +122,7 @@ pub fn sibling(recording: &Recording) -> Result<Comparison, TraceError> {
                 "free: together they lower the core no further than alone".to_owned()
             }
         }
-        _ => "cannot tell: too few visits were quiet enough".to_owned(),
+        _ => "cannot tell: too few rounds were quiet enough".to_owned(),
     };
     Ok(comparison)
 }
@@ -151,12 +151,12 @@ pub fn speculation(recording: &Recording) -> Result<Comparison, TraceError> {
                     .to_owned()
             }
         }
-        _ => "cannot tell: too few visits were quiet enough".to_owned(),
+        _ => "cannot tell: too few rounds were quiet enough".to_owned(),
     };
     Ok(comparison)
 }
 
-/// Each subject's clock over the ambient clock of the same visit.
+/// Each subject's clock over the ambient clock of the same visit, round by round.
 fn beside(recording: &Recording) -> Result<Vec<Beside>, TraceError> {
     let tsc_hz = recording.tsc_hz()?;
     let visits = Visit::all(&recording.samples);
@@ -169,9 +169,13 @@ fn beside(recording: &Recording) -> Result<Vec<Beside>, TraceError> {
             let ambient = visit.clock_hz(Phase::Ambient, tsc_hz, every)?;
             Some((visit.clock_hz(Phase::During, tsc_hz, every)?, ambient))
         };
-        let clocks: Vec<(f64, f64)> = visits.iter().filter_map(|visit| clock(visit)).collect();
-        let ratios: Vec<f64> = clocks.iter().map(|(during, ambient)| during / ambient).collect();
-        let during: Vec<f64> = clocks.iter().map(|(during, _)| during / 1e6).collect();
+        let clocks: Vec<(u32, Option<(f64, f64)>)> =
+            visits.iter().map(|visit| (visit.round, clock(visit))).collect();
+        let by_round = |of: fn((f64, f64)) -> f64| {
+            ByRound::of(clocks.iter().map(|(round, clocks)| (*round, clocks.map(of)))).medians()
+        };
+        let ratios = by_round(|(during, ambient)| during / ambient);
+        let during = by_round(|(during, _)| during / 1e6);
         let paces: Vec<f64> =
             visits.iter().filter_map(|visit| pace(visit.phase(Phase::Burst), tsc_hz)).collect();
         Beside {
@@ -197,17 +201,22 @@ mod tests {
 
     /// Ten rounds in which every subject runs at its share of 3 GHz.
     fn recording(experiment: &str, shares: &[(String, f64)]) -> Recording {
+        record(experiment, shares, 10, 1)
+    }
+
+    /// So many rounds of it, on so many CPUs at once.
+    fn record(experiment: &str, shares: &[(String, f64)], rounds: u32, cpus: usize) -> Recording {
         let facts = vec![("tsc_hz".to_owned(), "2e9".to_owned())];
         let mut recording = Recording::new(experiment, facts);
         let mut ticks = 0;
-        for round in 0..10 {
+        for (round, cpu) in (0..rounds).flat_map(|round| (0..cpus).map(move |cpu| (round, cpu))) {
             for (subject, share) in shares {
                 for index in 0..60 {
                     let phase = if index < 30 { Phase::Ambient } else { Phase::During };
                     let share = if index < 30 { 1.0 } else { *share };
                     let end = ticks + (6000.0 / (3e9 * share) * 2e9) as u64;
                     let (subject, begin) = (subject.clone(), ticks);
-                    let (cpu, cores, work) = (0, 1, 6000.0);
+                    let (cores, work) = (cpus, 6000.0);
                     recording.samples.push(Sample {
                         subject,
                         round,
@@ -252,6 +261,17 @@ mod tests {
         assert!(low.verdict.starts_with("together they lower the core to 80 %"), "{low:?}");
         let free = sibling(&recording("sibling", &shares(0.97))).unwrap();
         assert!(free.verdict.starts_with("free"), "{free:?}");
+    }
+
+    #[test]
+    fn two_cpus_of_a_round_are_no_two_rounds() {
+        let shares =
+            [(FIRST.to_string(), 0.97), (SECOND.to_string(), 0.98), (TOGETHER.to_owned(), 0.80)];
+        let few = sibling(&record("sibling", &shares, 4, 2)).unwrap();
+        assert!(few.verdict.starts_with("cannot tell"), "{few:?}");
+        let enough = sibling(&record("sibling", &shares, 6, 2)).unwrap();
+        assert!(enough.verdict.starts_with("together they lower"), "{enough:?}");
+        assert!(enough.parts.iter().all(|part| part.visits == 6), "{enough:?}");
     }
 
     #[test]

@@ -88,6 +88,8 @@ pub struct Record {
     work: Work,
     subjects: Vec<Subject>,
     pairs: Vec<Pair>,
+    /// Why none of it can be relied on, if so.
+    pub doubt: Option<String>,
     /// Beside each pair: latencies and counts of its measurements, in the same order.
     extras: Vec<Vec<Extra>>,
 }
@@ -104,7 +106,8 @@ impl Record {
     /// An empty record; the first subject is the rival of the others.
     pub fn new(scenario: String, work: Work, subjects: impl Iterator<Item = Subject>) -> Self {
         let subjects = subjects.collect();
-        Record { scenario, work, subjects, pairs: Vec::new(), extras: Vec::new() }
+        let (pairs, extras) = (Vec::new(), Vec::new());
+        Record { scenario, work, subjects, pairs, doubt: None, extras }
     }
 
     /// The rounds taken so far.
@@ -158,15 +161,15 @@ impl Record {
             // A download or a page is hardly a handshake: what is counted of those says nothing
             // about it.
             let counts = counts.filter(|_| self.work == Work::Handshakes);
-            let context = Context {
-                subject: *subject,
-                objection: basis
-                    .objection
-                    .clone()
-                    .or_else(|| unaccelerated(*subject, counts.as_ref(), connections, expected)),
-                nothing_to_gain: nothing_to_gain.filter(|_| subject.is_ours()),
-                room: counts.as_ref().and_then(Counts::room).map(Room::name),
-            };
+            let context =
+                Context {
+                    subject: *subject,
+                    objection: basis.objection.clone().or_else(|| self.doubt.clone()).or_else(
+                        || unaccelerated(*subject, counts.as_ref(), connections, expected),
+                    ),
+                    nothing_to_gain: nothing_to_gain.filter(|_| subject.is_ours()),
+                    room: counts.as_ref().and_then(Counts::room).map(Room::name),
+                };
             self.rows(&context, &basis, &mut results.rows);
             if let Some(counts) = &counts {
                 results.rows.extend(self.fill_rows(&context, counts));
@@ -234,8 +237,8 @@ impl Record {
                 rows.push(Row {
                     rival: Some(rival.name().to_owned()),
                     ratio: ratio.map(|ratio| ratio.value),
-                    ratio_low: ratio.map(|ratio| ratio.low),
-                    ratio_high: ratio.map(|ratio| ratio.high),
+                    ratio_low: ratio.and_then(|ratio| ratio.low()),
+                    ratio_high: ratio.and_then(|ratio| ratio.high()),
                     ..row.clone()
                 });
             }
@@ -476,12 +479,13 @@ pub fn conclude(results: &mut Results) {
     let mut costs = (results.rows.iter())
         .filter(|row| row.metric == SERVER_CPU.0 && row.status == Status::Ok)
         .filter(|row| row.rival.as_deref() == Some(Subject::Native.name()))
-        .filter(|row| row.room.is_some())
-        .filter_map(|row| row.ratio_high)
+        .filter(|row| row.room.is_some() && row.ratio.is_some())
+        .map(|row| row.ratio_high)
         .peekable();
-    if costs.peek().is_some() && costs.all(|high| high >= 1.0) {
+    // Of a ratio without an interval nobody knows.
+    if costs.peek().is_some() && costs.all(|high| high.is_some_and(|high| high >= 1.0)) {
         results.notes.push(
-            "Batching ran but won nothing on this machine: no scenario cost less than native."
+            "Batching ran, but no scenario was found to cost less than native on this machine."
                 .to_owned(),
         );
     }
@@ -501,5 +505,27 @@ mod tests {
         assert_eq!(record.rivals(HaproxyAwsLc), [Native]);
         assert_eq!(record.rivals(NativeMasked), [Native]);
         assert_eq!(record.rivals(Native), []);
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_won_only_where_every_interval_says_so() {
+        let row = |ratio: f64, high: Option<f64>| Row {
+            scenario: "nginx/tls1.3/rsa2048/x25519/c200".to_owned(),
+            subject: Subject::Accelerated.name().to_owned(),
+            room: Some("ifma512".to_owned()),
+            metric: SERVER_CPU.0.to_owned(),
+            rival: Some(Subject::Native.name().to_owned()),
+            ratio: Some(ratio),
+            ratio_high: high,
+            ..Row::default()
+        };
+        let notes = |rows: &[Row]| {
+            let mut results = Results { rows: rows.to_vec(), ..Results::default() };
+            conclude(&mut results);
+            results.notes.len()
+        };
+        assert_eq!(notes(&[row(1.0, Some(1.02)), row(1.1, Some(1.2))]), 1);
+        assert_eq!(notes(&[row(1.0, Some(1.02)), row(0.6, Some(0.62))]), 0);
+        assert_eq!(notes(&[row(1.0, Some(1.02)), row(0.6, None)]), 0, "few rounds");
     }
 }

@@ -1,5 +1,6 @@
 //! One subject over one window: load on one side, the kernel's accounting on the other.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -131,9 +132,9 @@ impl Cpus {
         Ok(Cpus { server: cpus(server), client: cpus(client) })
     }
 
-    /// All that matter to a window.
-    fn involved(&self) -> Vec<usize> {
-        self.server.iter().chain(&self.client).copied().collect()
+    /// All that matter to a window of a server whose lane process is on some.
+    fn involved(&self, lane: &BTreeSet<usize>) -> BTreeSet<usize> {
+        self.server.iter().chain(&self.client).chain(lane).copied().collect()
     }
 }
 
@@ -208,12 +209,36 @@ impl Edge {
     ///
     /// Those of the kernel's accounting.
     pub fn observe(server: &Server, cpus: &Cpus) -> Result<Self, CompareError> {
+        let usage = server.usage()?;
+        let involved: Vec<usize> = cpus.involved(&usage.lane_cpus).into_iter().collect();
         Ok(Edge {
-            usage: server.usage()?,
+            usage,
             ours: accounting::process_cpu(Pid::this())?,
-            busy: accounting::busy(&cpus.involved())?,
+            busy: accounting::busy(&involved)?,
             counts: server.counts(),
         })
+    }
+
+    /// Completes what clients measured between this edge and `end`.
+    fn until(&self, end: &Edge, cpus: &Cpus, measured: Measurement) -> Measurement {
+        let cpu = end.usage.cpu.saturating_sub(self.usage.cpu);
+        let lane = end.usage.lane_cpu.saturating_sub(self.usage.lane_cpu);
+        let client = end.ours.saturating_sub(self.ours);
+        let busy = end.busy.saturating_sub(self.busy);
+        let lane_cpus = &end.usage.lane_cpus;
+        let involved = cpus.involved(lane_cpus).len() as u32;
+        let foreign = pairs::foreign(busy, cpu + client, accounting::tick() * involved);
+        let is_apart = !lane_cpus.iter().all(|cpu| cpus.server.contains(cpu));
+        Measurement {
+            cpu_s: cpu.as_secs_f64(),
+            lane_cpu_s: if is_apart { lane.as_secs_f64() } else { 0.0 },
+            client_cpu_s: client.as_secs_f64(),
+            foreign_cpu_s: foreign.as_secs_f64(),
+            server_cpus: cpus.server.len() as u32,
+            client_cpus: cpus.client.len() as u32,
+            lane_cpus: involved - cpus.involved(&BTreeSet::new()).len() as u32,
+            ..measured
+        }
     }
 }
 
@@ -249,19 +274,7 @@ pub fn account(
         return Err(CompareError::Replaced { server: server.name().to_owned(), log: server.log() });
     }
 
-    let cpu = end.usage.cpu.saturating_sub(begin.usage.cpu);
-    let client = end.ours.saturating_sub(begin.ours);
-    let ours = cpu + client;
-    let busy = end.busy.saturating_sub(begin.busy);
-    let foreign = pairs::foreign(busy, ours, accounting::tick() * cpus.involved().len() as u32);
-    let measurement = Measurement {
-        cpu_s: cpu.as_secs_f64(),
-        client_cpu_s: client.as_secs_f64(),
-        foreign_cpu_s: foreign.as_secs_f64(),
-        server_cpus: cpus.server.len() as u32,
-        client_cpus: cpus.client.len() as u32,
-        ..measured
-    };
+    let measurement = begin.until(&end, cpus, measured);
     Ok((measurement, end.counts.zip(begin.counts).map(|(end, begin)| end - begin)))
 }
 
@@ -407,6 +420,51 @@ mod tests {
         );
         assert!(all.remark(2).contains("2 hardware threads"));
         assert!(Cpus::divide(&cpus, 3, Threads::All).unwrap_err().contains("none of 3"));
+    }
+
+    /// What is said of a second in which a server on CPU 0 and its lane process used so much, while
+    /// clients on CPU 1 used all of that, and others `foreign` seconds of the CPUs involved.
+    fn objection(lane_cpu: usize, [server, lane, client, foreign]: [f64; 4]) -> Option<String> {
+        let usage = |cpu: f64, lane: f64| Usage {
+            processes: BTreeSet::new(),
+            cpu: Duration::from_secs_f64(cpu),
+            lane_cpu: Duration::from_secs_f64(lane),
+            lane_cpus: BTreeSet::from([lane_cpu]),
+        };
+        let edge = |usage: Usage, client: f64, foreign: f64| Edge {
+            busy: usage.cpu + Duration::from_secs_f64(client + foreign),
+            usage,
+            ours: Duration::from_secs_f64(client),
+            counts: None,
+        };
+        let (begin, end) = (usage(0.0, 0.0), usage(server + lane, lane));
+        let cpus = Cpus { server: vec![0], client: vec![1] };
+        assert!(cpus.involved(&end.lane_cpus).contains(&lane_cpu));
+        let measured = Measurement { wall_s: 1.0, operations: 1, ..Measurement::default() };
+        let (begin, end) = (edge(begin, 0.0, 0.0), edge(end, client, foreign));
+        pairs::objection(&begin.until(&end, &cpus, measured))
+    }
+
+    #[test]
+    fn the_time_of_a_lane_process_does_not_make_an_idle_server_look_busy() {
+        // Half of CPU 0 and half of CPU 2 are not all of CPU 0.
+        let told = objection(2, [0.5, 0.5, 0.99, 0.0]).unwrap();
+        assert!(told.contains("the client was the bottleneck (99 %"), "{told}");
+        assert!(told.ends_with("the server 50 %)"), "{told}");
+        assert_eq!(objection(2, [0.95, 0.5, 0.99, 0.0]), None);
+        // On the clients' CPU it takes from what those have.
+        let told = objection(1, [0.5, 0.4, 0.59, 0.0]).unwrap();
+        assert!(told.contains("the client was the bottleneck (99 %"), "{told}");
+        // On the server's it is part of the server.
+        assert_eq!(objection(0, [0.55, 0.4, 0.99, 0.0]), None);
+    }
+
+    #[test]
+    fn who_else_uses_the_cpu_of_a_lane_process_is_noticed() {
+        // One CPU in two may lend a tenth, and so may one and a half of three.
+        assert_eq!(objection(2, [0.9, 0.5, 0.5, 0.16]), None);
+        let told = objection(2, [0.9, 0.5, 0.5, 0.25]).unwrap();
+        assert!(told.contains("other processes used"), "{told}");
     }
 
     #[test]

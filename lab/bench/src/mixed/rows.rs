@@ -167,8 +167,8 @@ fn compared(
         value: median(&basis.values(implementation.name(), of)),
         rival: rival.map(str::to_owned),
         ratio: ratio.map(|ratio| ratio.value),
-        ratio_low: ratio.map(|ratio| ratio.low),
-        ratio_high: ratio.map(|ratio| ratio.high),
+        ratio_low: ratio.and_then(|ratio| ratio.low()),
+        ratio_high: ratio.and_then(|ratio| ratio.high()),
         ..blank.clone()
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! A handshake has three parts: what is done before its private-key operation, the operation, and
 //! what is done after it. A worker takes what is ready in the order in which it came. Operations
-//! wait in a queue until the worker has nothing else to do, for as long as the budget allows, or
-//! until as many wait as go at once.
+//! wait in the queue of their worker until it has nothing else to do, for as long as the budget
+//! allows, or until as many wait as go at once.
+//!
+//! Workers that combine do as the runtime does (`docs/operate/combining.md`): one that has nothing
+//! else to do leaves its operations for others while it waits, and whoever executes takes as many
+//! of those along as there is room for. Nobody is woken to execute what others have left.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -23,7 +27,7 @@ pub struct Model {
     pub together: Vec<u64>,
     /// How long an operation waits for company at most, while company may be expected.
     pub wait: u64,
-    /// Whether the operations of all workers wait in one queue.
+    /// Whether workers execute what others have left along with their own operations.
     pub combined: bool,
     /// How many handshakes arrive.
     pub handshakes: usize,
@@ -85,10 +89,25 @@ struct Worker {
     random: fastrand::Rng,
 }
 
-/// Operations that wait, with the time since when.
+/// Operations of one worker that wait, with the time since when.
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<(u64, Handshake)>,
+    /// How many of them, the oldest, are left for other workers.
+    left: usize,
+}
+
+impl Queue {
+    /// Takes out the oldest.
+    fn take(&mut self, count: usize, taken: &mut Vec<Handshake>) {
+        taken.extend(self.waiting.drain(..count).map(|(_, handshake)| handshake));
+        self.left = self.left.saturating_sub(count);
+    }
+}
+
+/// How often operations come, to one worker or to all that combine.
+#[derive(Default)]
+struct Pace {
     last: u64,
     /// The time from one operation to the next, averaged over the last ones.
     gap: f64,
@@ -97,19 +116,15 @@ struct Queue {
 /// Weight of the last gap in the average.
 const GAP_WEIGHT: f64 = 0.1;
 
-impl Queue {
-    fn push(&mut self, now: u64, handshake: Handshake) {
+impl Pace {
+    fn arrived(&mut self, now: u64) {
         self.gap += GAP_WEIGHT * ((now - self.last) as f64 - self.gap);
         self.last = now;
-        self.waiting.push_back((now, handshake));
     }
 
-    /// When the oldest operation has waited long enough.
-    fn due(&self, wait: u64) -> Option<u64> {
-        let (since, _) = self.waiting.front()?;
-        // Who is likely to stay alone does not wait.
-        let likely = self.gap <= wait as f64;
-        Some(since + if likely { wait } else { 0 })
+    /// How long an operation waits for company: who is likely to stay alone does not.
+    fn wait(&self, most: u64) -> u64 {
+        if self.gap <= most as f64 { most } else { 0 }
     }
 }
 
@@ -119,7 +134,10 @@ struct Run<'a> {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     events_seen: u64,
     workers: Vec<Worker>,
+    /// One for each worker.
     queues: Vec<Queue>,
+    /// One for each worker, or for all that combine.
+    paces: Vec<Pace>,
     arrivals_left: usize,
     cpu: u64,
     batches: u64,
@@ -133,14 +151,15 @@ impl<'a> Run<'a> {
             random: fastrand::Rng::with_seed(model.seed.wrapping_add(index as u64)),
             ..Worker::default()
         };
-        let queues = if model.combined { 1 } else { model.workers };
+        let paces = if model.combined { 1 } else { model.workers };
         let mut run = Run {
             model,
             now: 0,
             events: BinaryHeap::new(),
             events_seen: 0,
             workers: (0..model.workers).map(worker).collect(),
-            queues: (0..queues).map(|_| Queue::default()).collect(),
+            queues: (0..model.workers).map(|_| Queue::default()).collect(),
+            paces: (0..paces).map(|_| Pace::default()).collect(),
             arrivals_left: model.handshakes,
             cpu: 0,
             batches: 0,
@@ -194,8 +213,9 @@ impl<'a> Run<'a> {
     fn done(&mut self, index: usize) {
         match self.workers[index].doing.take() {
             Some(Work::Before(handshake)) => {
-                let queue = if self.model.combined { 0 } else { index };
-                self.queues[queue].push(self.now, handshake);
+                let pace = self.pace_of(index);
+                self.paces[pace].arrived(self.now);
+                self.queues[index].waiting.push_back((self.now, handshake));
             }
             Some(Work::Operations(handshakes)) => {
                 for handshake in handshakes {
@@ -220,21 +240,30 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn pace_of(&self, index: usize) -> usize {
+        if self.model.combined { 0 } else { index }
+    }
+
+    /// How many operations other workers have left for whoever executes next.
+    fn left_by_others(&self, index: usize) -> usize {
+        let others = self.queues.iter().enumerate().filter(|(other, _)| *other != index);
+        others.map(|(_, queue)| queue.left).sum()
+    }
+
     /// Has a worker take what is next, if it is free.
     fn go_on(&mut self, index: usize) {
         if self.workers[index].doing.is_some() {
             return;
         }
         let lanes = self.model.together.len();
-        let queue = &mut self.queues[if self.model.combined { 0 } else { index }];
-        let due = queue.due(self.model.wait);
+        let wait = self.paces[self.pace_of(index)].wait(self.model.wait);
+        let queue = &self.queues[index];
+        let own = queue.waiting.len();
+        let due = queue.waiting.front().map(|(since, _)| since + wait);
         let is_idle = self.workers[index].ready.is_empty();
-        let count = queue.waiting.len().min(lanes);
-        if count == lanes || (is_idle && due.is_some_and(|due| due <= self.now)) {
-            let taken = queue.waiting.drain(..count).map(|(_, handshake)| handshake).collect();
-            self.batches += 1;
-            self.operations += count as u64;
-            self.begin(index, Work::Operations(taken), self.model.together[count - 1]);
+        let is_whole = own > 0 && own + self.left_by_others(index) >= lanes;
+        if is_whole || (is_idle && due.is_some_and(|due| due <= self.now)) {
+            self.execute(index);
             return;
         }
         match self.workers[index].ready.pop_front() {
@@ -242,10 +271,31 @@ impl<'a> Run<'a> {
             Some(work) => self.begin(index, work, self.model.before),
             None => {
                 if let Some(due) = due {
+                    if self.model.combined {
+                        self.queues[index].left = own;
+                    }
                     self.schedule(due, Event::BudgetOver(index));
                 }
             }
         }
+    }
+
+    /// A worker executes its operations, and with them as many of those that others have left as
+    /// there is room for.
+    fn execute(&mut self, index: usize) {
+        let lanes = self.model.together.len();
+        let mut taken = Vec::new();
+        let own = self.queues[index].waiting.len().min(lanes);
+        self.queues[index].take(own, &mut taken);
+        for step in 1..self.queues.len() {
+            let other = (index + step) % self.queues.len();
+            let queue = &mut self.queues[other];
+            queue.take(queue.left.min(lanes - taken.len()), &mut taken);
+        }
+        self.batches += 1;
+        self.operations += taken.len() as u64;
+        let cpu = self.model.together[taken.len() - 1];
+        self.begin(index, Work::Operations(taken), cpu);
     }
 
     fn begin(&mut self, index: usize, work: Work, cpu: u64) {
@@ -330,6 +380,56 @@ mod tests {
         let (apart, combined) = (apart.run(), combined.run());
         assert!(combined.fill > 1.2 * apart.fill, "{} {}", combined.fill, apart.fill);
         assert!(combined.cpu_ns < apart.cpu_ns);
+    }
+
+    #[test]
+    fn without_a_wait_nothing_is_left_for_other_workers() {
+        let together = vec![200_000, 210_000, 220_000, 230_000];
+        let apart = Model { workers: 4, together, before: 50_000, after: 30_000, ..queue(0.6) };
+        let combined = Model { combined: true, ..apart.clone() };
+        assert_eq!(combined.run(), apart.run());
+    }
+
+    /// A run in which so many operations of each worker wait from the beginning, and nothing
+    /// arrives.
+    fn run<'a>(model: &'a Model, waiting: &[usize]) -> Run<'a> {
+        let mut run = Run::new(model);
+        let handshake = |owner| Handshake { arrived: 0, owner };
+        for (owner, count) in waiting.iter().enumerate() {
+            run.queues[owner].waiting.extend((0..*count).map(|_| (0, handshake(owner))));
+        }
+        run
+    }
+
+    #[test]
+    fn a_worker_takes_along_what_others_have_left_and_only_that() {
+        let together = vec![200_000, 210_000, 220_000, 230_000];
+        let idle = Model { handshakes: 0, wait: 500_000, together, ..queue(0.1) };
+        let model = Model { workers: 3, combined: true, ..idle };
+        let mut run = run(&model, &[1, 1, 1]);
+        // Worker 1 has something else to do, so that its operation is its own affair.
+        run.workers[1].ready.push_back(Work::After(Handshake { arrived: 0, owner: 1 }));
+        (0..3).for_each(|worker| run.go_on(worker));
+        let left: Vec<usize> = run.queues.iter().map(|queue| queue.left).collect();
+        assert_eq!((left.as_slice(), run.batches), (&[1, 0, 1][..], 0));
+        // Worker 0's budget ends: it takes worker 2's along, and nobody else was woken for it.
+        run.now = 500_000;
+        run.go_on(0);
+        assert_eq!((run.batches, run.operations), (1, 2));
+        assert_eq!(run.queues.iter().map(|queue| queue.waiting.len()).sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn who_gets_the_last_lane_executes_at_once() {
+        let together = vec![200_000, 210_000, 220_000];
+        let idle = Model { handshakes: 0, wait: 500_000, together, ..queue(0.1) };
+        let model = Model { workers: 3, combined: true, ..idle };
+        let mut run = run(&model, &[1, 1, 0]);
+        [0, 1].into_iter().for_each(|worker| run.go_on(worker));
+        assert_eq!(run.batches, 0);
+        run.workers[2].doing = Some(Work::Before(Handshake { arrived: 0, owner: 2 }));
+        run.done(2);
+        assert_eq!((run.batches, run.operations), (1, 3));
     }
 
     #[test]

@@ -61,8 +61,8 @@ pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows:
                 rows.push(Row {
                     rival: Some(rival.subject().to_owned()),
                     ratio: ratio.map(|ratio| ratio.value),
-                    ratio_low: ratio.map(|ratio| ratio.low),
-                    ratio_high: ratio.map(|ratio| ratio.high),
+                    ratio_low: ratio.and_then(|ratio| ratio.low()),
+                    ratio_high: ratio.and_then(|ratio| ratio.high()),
                     ..row.clone()
                 });
             }

@@ -18,9 +18,6 @@ const DRIFT_MAX: f64 = 0.03;
 /// Share of the CPUs below which a slice was more disturbed than measured.
 const CPU_SHARE_MIN: f64 = 0.05;
 
-/// Fewest rounds that tell anything.
-const ROUNDS_MIN: usize = 6;
-
 /// Policies that are confirmed, beside those that they are held against.
 const FINALISTS: usize = 2;
 
@@ -187,10 +184,10 @@ fn pair(record: &Record, stage: Stage, candidate: usize, rival: usize) -> Findin
     let rounds: Vec<(f64, f64)> =
         pairs.iter().map(|(slice, other)| (slice.throughput, other.throughput)).collect();
     let clocks: Vec<f64> = pairs.iter().filter_map(|(slice, _)| slice.clock_mhz).collect();
-    let gain = stats::ratio(&rounds).filter(|_| rounds.len() >= ROUNDS_MIN);
+    let gain = stats::ratio(&rounds).and_then(|ratio| Some((ratio.value, ratio.ends?)));
     Finding {
         candidate,
-        gain: gain.map(|ratio| Gain { value: ratio.value, low: ratio.low, high: ratio.high }),
+        gain: gain.map(|(value, [low, high])| Gain { value, low, high }),
         quiet: rounds.len(),
         taken: of(candidate).count(),
         clock_mhz: median(&clocks),

@@ -267,8 +267,8 @@ impl Bench {
                     value: stats::median(&own.iter().map(of).collect::<Vec<_>>()),
                     rival: ratio.map(|_| RIVAL.to_owned()),
                     ratio: ratio.map(|ratio| ratio.value),
-                    ratio_low: ratio.map(|ratio| ratio.low),
-                    ratio_high: ratio.map(|ratio| ratio.high),
+                    ratio_low: ratio.and_then(|ratio| ratio.low()),
+                    ratio_high: ratio.and_then(|ratio| ratio.high()),
                     ..named(room)
                 });
             }
@@ -309,12 +309,11 @@ impl Bench {
             });
             let number =
                 |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
-            let ratio = match (row.ratio, row.ratio_low, row.ratio_high, &row.reason) {
-                (Some(ratio), Some(low), Some(high), _) => {
-                    format!("{ratio:.2} ({low:.2} to {high:.2})")
-                }
-                (.., Some(reason)) => reason.clone(),
-                _ => String::new(),
+            let ends = row.ratio_low.zip(row.ratio_high).map(|(low, high)| [low, high]);
+            let ratio = match (row.ratio, &row.reason) {
+                (Some(value), _) => stats::Ratio { value, ends }.to_string(),
+                (None, Some(reason)) => reason.clone(),
+                (None, None) => String::new(),
             };
             table.rows.push(vec![
                 row.room.clone().unwrap_or_else(|| row.subject.clone()),

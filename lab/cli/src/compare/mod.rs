@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, help_heading = COMPARED)]
     http3: bool,
     /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4, or
-    /// 1000 at most with --latency-max; the first, or 16, of mixed requests]
+    /// 1000 at most with --latency-max; of mixed requests and pages the first alone, or 16 and 8]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4000),
           help_heading = LOAD)]
     connections: Vec<u16>,
@@ -117,16 +117,21 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]
     latency_max: Option<Duration>,
     /// Rounds per scenario, each of which measures every subject once; up to half as many more
-    /// follow where an interval is still wide [default: 20, or 10 with --quick; of downloads 12
-    /// and 6, of mixed requests 10 and 6 and no more]
+    /// follow where some do not count or an interval is still wide, and at one connection twice to
+    /// five times as many are taken. It takes six that count for an interval [default: 20, at
+    /// partial loads 8, of downloads 12, of mixed requests and of pages 10 and no more; with
+    /// --quick 10 and no more, at partial loads and of downloads 6, of mixed requests and of pages
+    /// 7 and no more]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = STATISTICS)]
     pairs: Option<u32>,
-    /// Length of one measurement, seconds; at one connection, a fifth of it and twice the rounds;
-    /// of downloads at least until one is whole
+    /// Length of one measurement, seconds; at one connection a fifth of it, but a tenth of a second
+    /// at least; at partial loads four times as long; of downloads at least until one is whole; of
+    /// pages three seconds at least. With --quick all that is fixed
     #[arg(long, value_parser = units::seconds, default_value = "0.5", help_heading = STATISTICS)]
     seconds: Duration,
-    /// Short windows, and all but the first TLS version and group at 200 connections only: under
-    /// two minutes
+    /// Short windows, and all but the first TLS version and group at 200 connections only; also
+    /// partial loads of 30 and 60 %, in TLS 1.3 alone where both versions are measured: under two
+    /// minutes
     #[arg(long, help_heading = STATISTICS)]
     quick: bool,
     /// Also measures the server with IFMA hidden from OpenSSL

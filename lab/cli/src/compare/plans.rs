@@ -18,7 +18,7 @@ use widelane_loadgen::{Goal, Group, TlsVersion};
 use super::{Args, Engine, Keys, Server, Workload};
 use crate::rival;
 
-/// Rounds by default, and with `--quick`.
+/// Rounds by default, and with `--quick`. It takes six that count for a 95 % interval.
 const ROUNDS: u32 = 20;
 const ROUNDS_QUICK: u32 = 10;
 
@@ -29,18 +29,18 @@ const ROUNDS_BULK_QUICK: u32 = 6;
 /// The same of mixed requests, and what they are: shares of the published experiment, on
 /// connections that are used again, as browsers do.
 const ROUNDS_MIXED: u32 = 10;
-const ROUNDS_MIXED_QUICK: u32 = 6;
+const ROUNDS_MIXED_QUICK: u32 = 7;
 const SHARES_MIXED: [u32; 5] = [0, 10, 20, 50, 100];
 const CONNECTIONS_MIXED: u16 = 16;
 const REQUESTS_MIXED: u32 = 10;
 
 /// The same of pages, of which an application makes few per second.
 const ROUNDS_PAGES: u32 = 10;
-const ROUNDS_PAGES_QUICK: u32 = 4;
+const ROUNDS_PAGES_QUICK: u32 = 7;
 const CONNECTIONS_PAGES: u16 = 8;
 const WARM_UP_PAGES: Duration = Duration::from_millis(500);
 const WINDOW_PAGES: Duration = Duration::from_secs(3);
-const WINDOW_PAGES_QUICK: Duration = Duration::from_secs(1);
+const WINDOW_PAGES_QUICK: Duration = Duration::from_millis(700);
 
 /// Lengths of downloads: those of the published experiments, and one of them.
 const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
@@ -71,8 +71,8 @@ const ALONE_ROUNDS_MOST: u32 = 5;
 /// Partial loads of `--quick`, in percent of native's capacity; their windows and rounds, and those
 /// of others, as a multiple of `--seconds`; and how many connections there are at most.
 const LOADS_QUICK: [u8; 2] = [30, 60];
-const WINDOW_LOAD_QUICK: Duration = Duration::from_millis(700);
-const ROUNDS_LOAD_QUICK: u32 = 4;
+const WINDOW_LOAD_QUICK: Duration = Duration::from_millis(400);
+const ROUNDS_LOAD_QUICK: u32 = 6;
 const WINDOW_LOAD_FACTOR: u32 = 4;
 const ROUNDS_LOAD: u32 = 8;
 /// Round trips of a handshake at most: one of TCP, and two of TLS.
@@ -351,7 +351,7 @@ impl Args {
         let sizes: &[u64] = if short { &SIZES_QUICK } else { &SIZES };
         let usual = if self.quick { ROUNDS_BULK_QUICK } else { ROUNDS_BULK };
         let least = self.pairs.unwrap_or(usual);
-        let most = if self.quick { least } else { least + least / 2 };
+        let most = least + least / 2;
         let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls13]);
         let usual_connections = match self.latency_max {
             Some(_) => &CONNECTIONS_LIMITED,

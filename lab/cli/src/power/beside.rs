@@ -60,7 +60,7 @@ fn blocks(found: &Comparison, pace: &str) -> Vec<Block> {
         ("MHz", Kind::Number),
         ("Of ambient", Kind::Number),
         (pace, Kind::Number),
-        ("Visits", Kind::Number),
+        ("Rounds", Kind::Number),
     ]);
     table.rows.extend(found.parts.iter().map(|part| {
         let ratio = part.ratio.map_or(String::new(), |ratio| {
@@ -80,7 +80,7 @@ fn lead(found: &Comparison) -> String {
 fn fill(results: &mut Results, scenario: &str, found: &Comparison) {
     results.answer = answer(tone_of(&found.verdict), lead(found), String::new());
     for part in &found.parts {
-        let why_not = (Status::Rejected, "too few quiet visits".to_owned());
+        let why_not = (Status::Rejected, "too few quiet rounds".to_owned());
         results.rows.extend(clock_rows(
             scenario,
             &part.subject,

@@ -128,7 +128,7 @@ fn lead(map: &Map) -> (Tone, String) {
             (Tone::Worse, format!("These cost the clock here: {}.", costly.join(", ")))
         }
         Advice::CannotTell => (
-            Tone::Same,
+            Tone::Unknown,
             "The machine was too unsteady to tell; try again at a quieter hour.".to_owned(),
         ),
     }

@@ -45,7 +45,7 @@ fn what_was_found_is_kept_for_reports() {
     };
     let text = report("markdown");
     let survey = "## Policies for handshakes, survey";
-    for expected in ["always-512", "chosen", survey, "rsa2048/private", "## Work done"] {
+    for expected in ["always-512", "kept", survey, "rsa2048/private", "## Work done"] {
         assert!(text.contains(expected), "{expected} is missing in:\n{text}");
     }
     assert!(report("html").contains("class=\"mark worse\""));

@@ -68,19 +68,20 @@ impl Scale {
 pub fn forest_mark(scale: &Scale, ratio: Ratio, class: &str, subject: &str) -> String {
     const HEIGHT: u32 = 24;
     const MIDDLE: u32 = HEIGHT / 2;
-    let [low, centre, high] = [ratio.low, ratio.centre, ratio.high].map(|v| scale.percent(v));
+    let centre = scale.percent(ratio.centre);
     let across = |class: &str, x: f64, y: [u32; 2]| svg::line(class, [percent(x), percent(x)], y);
     let grid = scale.ticks().into_iter().filter(|tick| *tick != 1.0);
     let mut content: String =
         grid.map(|tick| across("grid", scale.percent(tick), [0, HEIGHT])).collect();
     content += &across("one", scale.percent(1.0), [0, HEIGHT]);
     let mut title = format!("{subject}: {}", words::ratio(ratio.centre));
-    // One search has no interval.
-    if ratio.low < ratio.high {
+    // One search has no interval, nor have a few rounds.
+    if let Some(ends @ [low, high]) = ratio.ends.filter(|[low, high]| low < high) {
+        let interval = words::interval(Some(ends));
+        let [low, high] = [low, high].map(|end| scale.percent(end));
         content += &svg::line("whisker", [percent(low), percent(high)], [MIDDLE, MIDDLE]);
         content += &across("whisker", low, [MIDDLE - 4, MIDDLE + 4]);
         content += &across("whisker", high, [MIDDLE - 4, MIDDLE + 4]);
-        let interval = words::interval(Some(ratio.low), Some(ratio.high));
         title.push_str(&format!(" ({interval})"));
     }
     content += &svg::dot("", percent(centre), MIDDLE);

@@ -1,6 +1,6 @@
 //! Rows beside their rivals, metric by metric.
 
-use widelane_results::{Results, Row, Status};
+use widelane_results::{ROUNDS_FOR_INTERVAL, Results, Row, Status};
 
 use super::{join, mode, status};
 use crate::words::{self, CYCLES, LATENCY_ALONE, METRICS, Metric, OPERATIONS, Scenario};
@@ -14,30 +14,30 @@ pub struct Comparison<'a> {
     pub scenario: Scenario,
     /// What the rival measured in the same scenario.
     pub rival_value: Option<f64>,
+    /// How many rounds its ratio stands on, where they were kept.
+    pub rounds: Option<usize>,
 }
 
 impl Comparison<'_> {
     /// Ratio and interval where the row can be relied on.
     pub fn reliable(&self) -> Option<Ratio> {
         (self.row.status == Status::Ok).then_some(())?;
-        let centre = self.row.ratio?;
-        Some(Ratio {
-            centre,
-            low: self.row.ratio_low.unwrap_or(centre),
-            high: self.row.ratio_high.unwrap_or(centre),
-        })
+        Some(Ratio { centre: self.row.ratio?, ends: ends(self.row, self.rounds) })
     }
 
-    /// What the ratio may be at least and at most: its interval, or where there is none, what a
+    /// What the ratio may be at least and at most: its interval, or where it was searched, what the
     /// search leaves open.
-    pub fn bounds(&self) -> Option<(f64, f64)> {
-        let Ratio { centre, low, high } = self.reliable()?;
-        match (self.row.ratio_low, self.row.ratio_high) {
-            (None, None) if self.row.metric == words::GOODPUT_WITHIN.name => {
-                Some((centre / words::SEARCH_CLOSE, centre * words::SEARCH_CLOSE))
-            }
-            _ => Some((low, high)),
-        }
+    pub fn bounds(&self) -> Option<[f64; 2]> {
+        let Ratio { centre, ends } = self.reliable()?;
+        let searched = self
+            .is_searched()
+            .then_some([centre / words::SEARCH_CLOSE, centre * words::SEARCH_CLOSE]);
+        ends.or(searched)
+    }
+
+    /// Whether the ratio is one of searches, which have no rounds.
+    fn is_searched(&self) -> bool {
+        self.row.metric == words::GOODPUT_WITHIN.name
     }
 
     /// The ratio; empty where there is none to rely on.
@@ -45,10 +45,14 @@ impl Comparison<'_> {
         self.reliable().map_or(String::new(), |ratio| words::ratio(ratio.centre))
     }
 
-    /// The 95 % interval; empty where there is none to rely on.
+    /// The 95 % interval, or that there were too few rounds for one; empty where there is no ratio
+    /// to rely on.
     pub fn interval(&self) -> String {
-        let Some(_) = self.reliable() else { return String::new() };
-        words::interval(self.row.ratio_low, self.row.ratio_high)
+        match self.reliable() {
+            Some(Ratio { ends: None, .. }) if self.is_searched() => String::new(),
+            Some(ratio) => words::interval(ratio.ends),
+            None => String::new(),
+        }
     }
 
     /// The row's value with its unit; empty where there is none.
@@ -115,15 +119,49 @@ impl Comparison<'_> {
     }
 }
 
-/// A ratio with its 95 % interval.
+/// A ratio, with its 95 % interval where there were enough rounds for one. Without one it is not
+/// known which way it goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The ratio.
     pub centre: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end of the interval.
-    pub high: f64,
+    /// Lower and upper end of the interval.
+    pub ends: Option<[f64; 2]>,
+}
+
+impl Ratio {
+    /// Whether the whole interval lies below 1.
+    pub fn is_less(self) -> bool {
+        self.ends.is_some_and(|[_, high]| high < 1.0)
+    }
+
+    /// Whether the whole interval lies above 1.
+    pub fn is_more(self) -> bool {
+        self.ends.is_some_and(|[low, _]| low > 1.0)
+    }
+
+    /// The other way round.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        let ends = self.ends.map(|[low, high]| [1.0 / high, 1.0 / low]);
+        Ratio { centre: 1.0 / self.centre, ends }
+    }
+}
+
+/// The interval of a row that stands on so many rounds, if they are known. Files that were written
+/// before November 2026 ended have the range of fewer rounds in its place, which is none.
+pub fn ends(row: &Row, rounds: Option<usize>) -> Option<[f64; 2]> {
+    let ends = row.ratio_low.zip(row.ratio_high).map(|(low, high)| [low, high]);
+    ends.filter(|_| rounds.is_none_or(|rounds| rounds >= ROUNDS_FOR_INTERVAL))
+}
+
+/// The rounds on which the ratios of a scenario stand: those that count, or all of them where fewer
+/// than half do, and the rows are rejected. Nothing where no round was kept.
+pub fn rounds(results: &Results, scenario: &str) -> Option<usize> {
+    let rounds = || results.pairs.iter().filter(|pair| pair.scenario == scenario);
+    let sound = rounds().filter(|pair| pair.status == Status::Ok).count();
+    let taken = rounds().count();
+    (taken > 0).then_some(if 2 * sound >= taken { sound } else { taken })
 }
 
 /// All comparisons of one metric.
@@ -229,6 +267,7 @@ fn comparisons_of<'a>(
                         && Some(&other.subject) == row.rival.as_ref()
                 })
                 .and_then(|other| other.value),
+            rounds: rounds(results, &row.scenario),
         })
         .collect();
     let families: Vec<String> = comparisons.iter().map(|c| c.scenario.family()).collect();
@@ -300,6 +339,28 @@ mod tests {
         let results = Results { rows: vec![handshakes, downloads], ..Results::default() };
         let titles: Vec<&str> = sections(&results).iter().map(|s| s.metric.name).collect();
         assert_eq!(titles, [SERVER_CPU_PER_GB.name, SERVER_CPU.name]);
+    }
+
+    #[test]
+    fn a_ratio_of_few_rounds_has_no_bounds() {
+        let row = |metric: Metric| Row {
+            scenario: "nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4".to_owned(),
+            subject: "accelerated".to_owned(),
+            metric: metric.name.to_owned(),
+            rival: Some("native".to_owned()),
+            ratio: Some(0.5),
+            ..Row::default()
+        };
+        let told = |row: Row| {
+            let results = Results { rows: vec![row.clone()], ..Results::default() };
+            let comparisons = comparisons(&results, &row.metric);
+            (comparisons[0].interval(), comparisons[0].bounds().is_some())
+        };
+        assert_eq!(told(row(SERVER_CPU_PER_GB)), ("too few rounds".to_owned(), false));
+        // A search has no rounds, but a resolution.
+        assert_eq!(told(row(words::GOODPUT_WITHIN)), (String::new(), true));
+        let whole = Row { ratio_low: Some(0.4), ratio_high: Some(0.6), ..row(SERVER_CPU_PER_GB) };
+        assert_eq!(told(whole), ("0.40–0.60".to_owned(), true));
     }
 
     #[test]

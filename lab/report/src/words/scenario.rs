@@ -46,7 +46,11 @@ impl Scenario {
         let jobs = take(|part| part.strip_suffix("-jobs")?.parse().ok());
         let size = take(bytes);
         let mix = take(|part| part.strip_prefix("chacha20-poly1305-")?.parse().ok());
-        let names_server = parts.first().is_some_and(|first| SERVERS.contains(first));
+        let names_server = match parts[..] {
+            [first, second, ..] => SERVERS.contains(&first) || is_version(second),
+            [only] => SERVERS.contains(&only),
+            [] => false,
+        };
         let server = names_server.then(|| server(parts.remove(0)));
         let parts = match parts[..] {
             // The only operation of RSA's that is timed.
@@ -208,7 +212,14 @@ fn cpus(part: &str) -> String {
     }
 }
 
-/// The servers we know, the most used first.
+/// Whether a part of a path is a version of the protocol: what stands before it is a server.
+fn is_version(part: &str) -> bool {
+    let of_tls = part.strip_prefix("tls").and_then(|version| version.split_once('.'));
+    let is_number = |digits: &str| digits.parse::<u8>().is_ok();
+    part == "http3" || of_tls.is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+}
+
+/// The servers that most people run, the most used first.
 pub const SERVERS: [&str; 4] = ["nginx", "haproxy", "s-server", "embedded"];
 
 /// What algorithms do in results of `speed`.

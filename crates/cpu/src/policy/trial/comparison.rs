@@ -33,7 +33,11 @@ impl Comparison {
     pub(super) fn take(&mut self, slice: Slice, before: usize) -> Option<(usize, Verdict)> {
         if !slice.counts() {
             self.idle += 1;
-            return (self.idle == IDLE_MAX).then_some((before, Verdict::Idle));
+            if self.idle < IDLE_MAX {
+                return None;
+            }
+            self.idle = 0;
+            return Some((before, Verdict::Idle));
         }
         self.idle = 0;
         let current = self.to_come.pop()?;
@@ -70,18 +74,19 @@ impl Comparison {
         (0..self.slices.len()).map(figures).collect()
     }
 
-    /// CPU time that was spent because policies were compared.
+    /// CPU time that was spent because policies were compared, as far as is known.
     pub(super) fn excess_ns(&self) -> f64 {
         let best = median(self.slices[self.best()].iter().map(Slice::cost));
         let excess = |slice: &Slice| (slice.cost() - best).max(0.0) * slice.work_ns;
         self.slices.iter().flatten().map(excess).sum()
     }
 
-    /// The cheapest of those that are left.
+    /// The cheapest of those that are left and have had a slice.
     fn best(&self) -> usize {
         let by_cost =
             |one: &&usize, other: &&usize| self.cost(**one).total_cmp(&self.cost(**other));
-        self.left.iter().min_by(by_cost).copied().unwrap_or(0)
+        let known = self.left.iter().filter(|policy| !self.slices[**policy].is_empty());
+        known.min_by(by_cost).copied().unwrap_or(0)
     }
 
     fn cost(&self, policy: usize) -> f64 {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::comparison::Comparison;
 use super::{Cause, Slice, median};
 
 /// A policy holds, until there is reason to compare again.
@@ -9,8 +10,8 @@ use super::{Cause, Slice, median};
 pub(super) struct Settled {
     /// CPU time that the last comparison has cost and that is not yet made up for.
     debt_ns: f64,
-    /// The comparison that was broken off for want of work.
-    broken_off: Option<Cause>,
+    /// The comparison that was interrupted for want of work, and goes on when there is some.
+    interrupted: Option<Comparison>,
     wall_ns: f64,
     /// The first slices after the comparison.
     then: Vec<Slice>,
@@ -19,15 +20,26 @@ pub(super) struct Settled {
 }
 
 impl Settled {
-    /// After a comparison that cost so much CPU time; it is broken off if it says why it began.
-    pub(super) fn after(excess_ns: f64, broken_off: Option<Cause>) -> Self {
+    /// After a comparison that cost so much CPU time.
+    pub(super) fn after(excess_ns: f64) -> Self {
         Settled {
             debt_ns: excess_ns,
-            broken_off,
+            interrupted: None,
             wall_ns: 0.0,
             then: Vec::new(),
             now: VecDeque::new(),
         }
+    }
+
+    /// While a comparison lacks work. It is the same one that goes on afterwards: begun anew with
+    /// every burst of work, comparisons would take the CPU time of all bursts that are shorter.
+    pub(super) fn amid(comparison: Comparison) -> Self {
+        Settled { interrupted: Some(comparison), ..Settled::after(0.0) }
+    }
+
+    /// The comparison that is to go on because there is work again, if one was interrupted.
+    pub(super) fn resume(&mut self, slice: &Slice) -> Option<Comparison> {
+        self.interrupted.take_if(|_| slice.counts())
     }
 
     /// Adds a slice; returns why policies are to be compared again, if they are.
@@ -37,9 +49,6 @@ impl Settled {
             return None;
         }
         self.debt_ns -= slice.cpu_ns * COMPARING_SHARE;
-        if self.broken_off.is_some() {
-            return self.broken_off;
-        }
         if self.then.len() < SLICES_THEN {
             self.then.push(slice);
             return None;

@@ -168,12 +168,46 @@ fn an_idle_process_stays_with_what_it_had_and_compares_when_there_is_work() {
     let idle = Load { rate: 0.0, ..busy };
     day.run(&idle, 30.0);
     let trial = &day.trial;
-    assert_eq!((trial.current(), trial.verdict(), trial.comparisons()), (0, Verdict::Idle, 1));
+    assert_eq!((trial.current(), trial.verdict(), trial.comparisons()), (0, Verdict::Idle, 0));
     day.run(&busy, 10.0);
     let trial = &day.trial;
     assert_eq!((trial.current(), trial.verdict()), (1, Verdict::Cheapest));
     day.run(&idle, 400.0);
-    assert_eq!(day.trial.comparisons(), 2, "nothing is compared while there is nothing to do");
+    assert_eq!(day.trial.comparisons(), 1, "nothing is compared while there is nothing to do");
+}
+
+#[test]
+fn bursts_shorter_than_a_comparison_do_not_pay_for_one_each() {
+    let busy = Load { costs: &[1.0, 1.27, 1.3, 2.1], ..STEADY };
+    let idle = Load { rate: 0.0, ..busy };
+    let mut day = Day::new(4, 0.05);
+    // Time for one slice under what was chosen, and one for each policy.
+    for _ in 0..2_000 {
+        day.run(&busy, 0.9);
+        day.run(&idle, 3.0);
+    }
+    assert!(day.cost() < 1.01 * 1.005, "{}", day.cost());
+    assert_eq!((day.trial.current(), day.trial.verdict()), (0, Verdict::Cheapest));
+    assert!(day.trial.comparisons() > 1, "{}", day.trial.comparisons());
+    // One that takes many bursts ends, too: it goes on where it was.
+    let alike = Load { costs: &[1.0, 1.001, 1.002, 1.003], ..STEADY };
+    let mut day = Day::new(4, 0.05);
+    for _ in 0..40 {
+        day.run(&alike, 0.9);
+        day.run(&Load { rate: 0.0, ..alike }, 3.0);
+    }
+    assert_eq!(day.trial.comparisons(), 1);
+    assert!(matches!(day.trial.verdict(), Verdict::Alike | Verdict::Cheapest));
+}
+
+#[test]
+fn a_policy_without_slices_is_not_taken_for_the_cheapest() {
+    let mut comparison = Comparison::new(2);
+    let slice = Slice { wall_ns: 1e8, cpu_ns: 6e7, work_ns: 5e7, ..Slice::default() };
+    assert_eq!(comparison.take(slice, 0), None);
+    assert_eq!(comparison.excess_ns(), 0.0, "nothing cheaper is known");
+    let figures = comparison.figures();
+    assert_eq!((figures[0].relative_cost, figures[1].relative_cost), (1.0, 0.0));
 }
 
 #[test]

@@ -192,7 +192,31 @@ fn a_drifting_clock_is_no_cap() {
     let map = judge(&recording).unwrap();
     for finding in &map.findings {
         let Verdict::CannotTell { reason } = &finding.verdict else { panic!("{finding:?}") };
-        assert!(reason.contains("3 of 12 visits"), "{reason}");
+        assert!(reason.contains("3 of 12 rounds"), "{reason}");
+    }
+}
+
+/// The same on so many CPUs at once, each of which sees what all of them do.
+fn on_all(recording: Recording, cpus: usize) -> Recording {
+    let on = |sample: &Sample, cpu| Sample { cpu, cores: cpus, ..sample.clone() };
+    let samples = &recording.samples;
+    let samples: Vec<Sample> =
+        (0..cpus).flat_map(|cpu| samples.iter().map(move |sample| on(sample, cpu))).collect();
+    Recording { samples, ..recording }
+}
+
+#[test]
+fn cpus_of_one_round_are_one_observation() {
+    let few = judge(&on_all(SAPPHIRE_RAPIDS.record(&SUBJECTS, 4), 8)).unwrap();
+    for finding in &few.findings {
+        assert_eq!((finding.visits, finding.rejected), (4, 0), "{finding:?}");
+        assert!(matches!(finding.verdict, Verdict::CannotTell { .. }), "{finding:?}");
+    }
+    // What all CPUs of a round agree on makes it no more certain.
+    let one = judge(&SAPPHIRE_RAPIDS.record(&SUBJECTS, 9)).unwrap();
+    let eight = judge(&on_all(SAPPHIRE_RAPIDS.record(&SUBJECTS, 9), 8)).unwrap();
+    for (one, eight) in one.findings.iter().zip(&eight.findings) {
+        assert_eq!((one.ratio, &one.verdict), (eight.ratio, &eight.verdict), "{one:?}");
     }
 }
 

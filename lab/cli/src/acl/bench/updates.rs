@@ -240,8 +240,8 @@ impl Contest<'_> {
                     value: stats::median(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>()),
                     rival: Some(rival.to_owned()),
                     ratio: ratio.map(|ratio| ratio.value),
-                    ratio_low: ratio.map(|ratio| ratio.low),
-                    ratio_high: ratio.map(|ratio| ratio.high),
+                    ratio_low: ratio.and_then(|ratio| ratio.low()),
+                    ratio_high: ratio.and_then(|ratio| ratio.high()),
                     ..named()
                 });
             }
@@ -301,9 +301,7 @@ impl Contest<'_> {
             let rate = |rival: Figure| {
                 let pair = |round: &Round| (rival(round).computed, of(round).computed);
                 let pairs: Vec<(f64, f64)> = rounds.iter().map(pair).collect();
-                stats::ratio(&pairs).map_or(String::new(), |ratio| {
-                    format!("{:.2} ({:.2} to {:.2})", ratio.value, ratio.low, ratio.high)
-                })
+                stats::ratio(&pairs).map_or(String::new(), |ratio| ratio.to_string())
             };
             sheet.rows.push(vec![
                 who.to_owned(),

@@ -111,7 +111,7 @@ fn rates(contenders: &[Contender]) -> Vec<Rate> {
         Rate {
             room: contender.room.to_string(),
             mpps_per_cpu_second: stats::median(&contender.rates).map(|rate| rate / 1e6),
-            of_portable: ratio.map(|ratio| [ratio.value, ratio.low, ratio.high]),
+            of_portable: ratio.map(|ratio| [Some(ratio.value), ratio.low(), ratio.high()]),
         }
     };
     contenders.iter().map(rate).collect()

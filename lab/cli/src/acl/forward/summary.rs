@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use widelane_bench::stats::Ratio;
 use widelane_cli::output;
 use widelane_forward::Counts;
 use widelane_tables::{Block, Kind, Table};
@@ -30,8 +31,9 @@ struct Summary {
 pub struct Rate {
     pub room: String,
     pub mpps_per_cpu_second: Option<f64>,
-    /// How many times as fast as `portable`, and between which bounds.
-    pub of_portable: Option<[f64; 3]>,
+    /// How many times as fast as `portable`, and between which bounds; those where there were turns
+    /// enough.
+    pub of_portable: Option<[Option<f64>; 3]>,
 }
 
 #[derive(Serialize)]
@@ -113,10 +115,11 @@ fn rates(rooms: &[Rate]) -> Table {
     ]);
     table.rows.extend(rooms.iter().map(|Rate { room, mpps_per_cpu_second, of_portable }| {
         let mpps = mpps_per_cpu_second.map_or(String::new(), |mpps| format!("{mpps:.2}"));
-        let ratio = of_portable.map_or(String::new(), |[ratio, low, high]| {
-            format!("{ratio:.2} ({low:.2} to {high:.2})")
+        let ratio = of_portable.and_then(|[value, low, high]| {
+            let ends = low.zip(high).map(|(low, high)| [low, high]);
+            Some(Ratio { value: value?, ends }.to_string())
         });
-        vec![room.clone(), mpps, ratio]
+        vec![room.clone(), mpps, ratio.unwrap_or_default()]
     }));
     table
 }
