@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 use std::io::{Read, Write};
 use std::process::Stdio;
+use std::ptr;
 
 use openssl::error::ErrorStack;
 use widelane_bridge::counters::OperationKind;
@@ -17,7 +18,7 @@ use widelane_testkit::rooms::{policy_here, policy_here_up_to};
 use crate::common::process::{in_child, prefer, setting};
 use crate::common::server::Server;
 use crate::common::{Place, debian_13, done};
-use crate::kem::{KNOWN, octets};
+use crate::kem::{EVP_PKEY_encapsulate, EVP_PKEY_encapsulate_init, KNOWN, octets};
 use crate::pkey::{
     Context, EVP_PKEY_dup, EVP_PKEY_eq, EVP_PKEY_pairwise_check, EVP_PKEY_public_check,
     EVP_PKEY_set1_encoded_public_key, Key,
@@ -310,6 +311,45 @@ fn a_given_message_makes_one_secret_whoever_makes_it() {
         // Enough that every way of doing it has its turn, the default provider's too.
         for _ in 0..40 {
             assert_eq!(key.encapsulate_from(&from).expect("a secret"), first, "{name:?}");
+        }
+    }
+}
+
+#[test]
+fn a_given_message_serves_once_whatever_comes_of_it() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    let nowhere = ptr::null_mut();
+    for name in [c"ML-KEM-512", c"ML-KEM-768", c"ML-KEM-1024"] {
+        let key = Key::from_seed(name, &[3; 64]).expect("a key");
+        let from = [octets(c"ikme", &[5; 32]), OsslParam::END];
+        let first = key.encapsulate_from(&from).expect("a secret");
+        for missing in [[1, 0], [0, 1]] {
+            let context = Context::of(&key);
+            // SAFETY: the context lives; the array has an end.
+            assert_eq!(unsafe { EVP_PKEY_encapsulate_init(context.0, from.as_ptr()) }, 1);
+            let encapsulate = |missing: [usize; 2]| {
+                let [mut ciphertext, mut secret] = first.each_ref().map(|part| vec![0; part.len()]);
+                let (place, secret_place) = (ciphertext.as_mut_ptr(), secret.as_mut_ptr());
+                let (mut length, mut secret_length) =
+                    (ciphertext.len() - missing[0], secret.len() - missing[1]);
+                let (length, secret_length) = (&mut length, &mut secret_length);
+                // SAFETY: pointers and lengths belong to the vectors.
+                let done = unsafe {
+                    EVP_PKEY_encapsulate(context.0, place, length, secret_place, secret_length)
+                };
+                drop(ErrorStack::get());
+                (done > 0).then_some([ciphertext, secret])
+            };
+            let mut length = 0;
+            // SAFETY: only a length is asked for.
+            let asked = unsafe {
+                EVP_PKEY_encapsulate(context.0, nowhere, &mut length, nowhere, ptr::null_mut())
+            };
+            assert_eq!((asked, length), (1, first[0].len()));
+            assert_eq!(encapsulate(missing), None, "there is too little room");
+            let second = encapsulate([0, 0]).expect("a secret");
+            assert!(second != first, "{name:?}: the message has served");
         }
     }
 }

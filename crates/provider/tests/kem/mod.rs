@@ -24,8 +24,8 @@ unsafe extern "C" {
         selection: c_int,
         params: *mut OsslParam,
     ) -> c_int;
-    fn EVP_PKEY_encapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
-    fn EVP_PKEY_encapsulate(
+    pub fn EVP_PKEY_encapsulate_init(context: *mut c_void, params: *const OsslParam) -> c_int;
+    pub fn EVP_PKEY_encapsulate(
         context: *mut c_void,
         ciphertext: *mut u8,
         length: *mut usize,
