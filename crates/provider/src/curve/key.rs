@@ -264,9 +264,10 @@ impl Key {
         if self.mode() == Mode::Changed { None } else { *self.curve.get()? }
     }
 
-    /// Its curve, if this is a private key whose operations can be batched there.
+    /// Its curve, if this is a private key whose operations can be batched there: one that is out
+    /// of range cannot, and a batch fails as a whole.
     pub(crate) fn private_curve(&self) -> Option<Curve> {
-        self.curve().filter(|_| self.has(core::SELECT_PRIVATE_KEY))
+        self.curve().filter(|_| self.has(core::SELECT_PRIVATE_KEY) && self.private().is_some())
     }
 
     /// Whether it has these parts.
