@@ -49,6 +49,18 @@ unsafe extern "C" {
         bytes: usize,
     ) -> c_int;
     fn EVP_PKEY_check(context: *mut c_void) -> c_int;
+    fn EVP_PKEY_set_utf8_string_param(
+        key: *mut c_void,
+        name: *const c_char,
+        value: *const c_char,
+    ) -> c_int;
+    fn EVP_PKEY_get_utf8_string_param(
+        key: *const c_void,
+        name: *const c_char,
+        value: *mut c_char,
+        size: usize,
+        length: *mut usize,
+    ) -> c_int;
     fn CRYPTO_free(memory: *mut c_void, file: *const c_char, line: c_int);
 }
 
@@ -129,6 +141,17 @@ impl Key {
         let signed = unsafe { EVP_PKEY_sign(context.0, place, &mut length, from, digest.len()) };
         drop(ErrorStack::get());
         begun && signed > 0
+    }
+
+    /// A parameter that is a text.
+    fn text(&self, name: &CStr) -> String {
+        let (mut text, mut length) = ([0_u8; 32], 0);
+        let (name, place) = (name.as_ptr(), text.as_mut_ptr().cast());
+        // SAFETY: the key lives; pointer and length belong to the array.
+        let told =
+            unsafe { EVP_PKEY_get_utf8_string_param(self.0, name, place, text.len(), &mut length) };
+        assert_eq!(told, 1);
+        String::from_utf8_lossy(&text[..length]).into_owned()
     }
 }
 
@@ -332,6 +355,34 @@ fn private_keys_out_of_range_give_the_same_errors() {
         same(&format!("private key {private:02x?}"), attempt);
     }
     assert_eq!(place.sum(fallbacks) - before, 0, "what is no key is in nobody's batch");
+}
+
+/// Of keys of ours, and of keys that the default provider has made for us.
+#[test]
+fn copies_keep_what_is_set_of_keys_and_their_curve() {
+    let (_place, _lock) = setting();
+    let settings = [(c"point-format", c"compressed"), (c"encoding", c"explicit")];
+    let groups = [c"prime256v1", c"secp384r1"];
+    for ((name, value), group) in settings.into_iter().flat_map(|it| groups.map(|one| (it, one))) {
+        let values = [THEIRS, OURS].map(|query| {
+            prefer(query);
+            // Often enough that each way of making keys has its turn.
+            [(); 12].map(|()| {
+                let key = Key::generate(c"EC", group);
+                let (name_text, value) = (name.as_ptr(), value.as_ptr());
+                // SAFETY: the key lives, and these are C strings.
+                assert_eq!(unsafe { EVP_PKEY_set_utf8_string_param(key.0, name_text, value) }, 1);
+                // SAFETY: no arguments.
+                let parameters = Key(unsafe { EVP_PKEY_new() });
+                // SAFETY: both keys live.
+                assert_eq!(unsafe { EVP_PKEY_copy_parameters(parameters.0, key.0) }, 1);
+                // SAFETY: the key lives.
+                let copy = Key(unsafe { EVP_PKEY_dup(key.0) });
+                [&key, &parameters, &copy].map(|key| key.text(name))
+            })
+        });
+        assert_eq!(values[0], values[1], "{name:?}, {group:?}");
+    }
 }
 
 #[test]
