@@ -41,6 +41,12 @@ fn room() -> Room {
     MlKem::choose(ParameterSet::MlKem768, &policy_here()).room()
 }
 
+/// Whether OpenSSL has ML-KEM itself. What we have no kernels for, and what is no ciphertext, is
+/// then left to it.
+fn openssl_has_groups() -> bool {
+    openssl::version::number() >= 0x3050_0000
+}
+
 /// Operations of a kind by whatever way.
 fn times_done(place: &Place, kind: OperationKind) -> u64 {
     let ways: [fn(&KindCounts) -> u64; 4] =
@@ -195,7 +201,9 @@ fn bad_shares_and_ciphertexts_are_refused_with_an_error() {
         // Of one without any bytes we are not told.
         for length in [1, ciphertext.len() - 1, ciphertext.len() + 1] {
             let bytes: Vec<u8> = ciphertext.iter().copied().cycle().take(length).collect();
-            refused(client.decapsulate(&bytes).map(drop), "a ciphertext of wrong length");
+            let errors = client.decapsulate(&bytes).map(drop).expect_err("of wrong length");
+            // OpenSSL's own, to which we leave it, does not say why.
+            assert!(openssl_has_groups() || !errors.errors().is_empty(), "{:?}", known.name);
         }
         let on_curve = known.curve_in_share(&share);
         if on_curve.is_empty() {
@@ -418,12 +426,13 @@ fn rooms_that_the_policy_closes_stay_closed() {
             done(client.stdin(Stdio::null()));
         }
         let room = MlKem::choose(ParameterSet::MlKem768, &policy_here_up_to(width)).room();
+        let is_offered = room != Room::Portable || !openssl_has_groups();
         let kind = OperationKind::MlKem768Encapsulate;
         let runs = place.sum(|counters| counters.by_kind[kind as usize].runs);
         let in_room = place.sum(|counters| counters.runs_by_room[room as usize]);
         assert_eq!(runs > 0, room != Room::Portable, "{width:?}");
         assert!(in_room >= runs, "{width:?}: {in_room} of {runs} runs in {}", room.name());
-        assert_eq!(times_done(&place, kind), 12);
+        assert_eq!(times_done(&place, kind), if is_offered { 12 } else { 0 });
     }
 }
 
