@@ -2,6 +2,7 @@
 //! `openssl-src`, which carries whole ones.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 use std::iter;
@@ -11,8 +12,10 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::programs::TestProgram;
 use crate::shell::{announce, announce_and_run, capture, cargo, run as run_command};
-use crate::workspace::Workspace;
+use crate::test::{self, runner};
+use crate::workspace::{QUICK, Workspace};
 
 /// What `cargo xtask openssl` takes.
 #[derive(clap::Args)]
@@ -92,10 +95,18 @@ impl Release {
         self.directory.join("apps")
     }
 
-    /// Builds libraries and program, if that was not done yet.
+    /// Where its modules are.
+    fn modules(&self) -> PathBuf {
+        self.directory.join("providers")
+    }
+
+    /// Builds libraries, program and the legacy provider, if that was not done yet in this way.
     fn build(&self) -> Result<()> {
         let built = self.directory.join("built");
-        if built.exists() {
+        let directory = format!("--openssldir={}", self.programs().display());
+        let options = ["linux-x86_64", "shared", "no-docs", "no-tests", &directory];
+        let way = format!("{options:?} {PARTS:?}");
+        if fs::read_to_string(&built).is_ok_and(|built| built == way) {
             return Ok(());
         }
         if self.directory.exists() {
@@ -108,28 +119,22 @@ impl Release {
             command.current_dir(&self.directory);
             command
         };
-        announce_and_run(
-            here("perl")
-                .args(["Configure", "linux-x86_64", "shared"])
-                .args(["no-docs", "no-legacy", "no-tests"])
-                .arg(format!("--openssldir={}", self.programs().display())),
-        )?;
-        // The registry's source has the lists of symbols, but not the program that makes linker
-        // scripts of them. `make` demands that it is there, older than what it would make.
-        fs::write(self.directory.join("util/mkdef.pl"), "")?;
+        // The registry's source has the libraries' lists of symbols, but not the program that makes
+        // linker scripts of them, nor the list of what a provider exports. `Configure` and `make`
+        // demand that they are there, older than what would be made of them.
+        for missing in ["mkdef.pl", "providers.num"] {
+            fs::write(self.directory.join("util").join(missing), "")?;
+        }
+        announce_and_run(here("perl").arg("Configure").args(options))?;
         for library in ["libcrypto", "libssl"] {
             let list = fs::read_to_string(self.directory.join(format!("util/{library}.num")))?;
             let script = linker_script(&list).with_context(|| format!("symbols of {library}"))?;
             fs::write(self.directory.join(format!("{library}.ld")), script)?;
         }
+        fs::write(self.modules().join("legacy.ld"), "{ global: OSSL_provider_init; local: *; };")?;
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        announce_and_run(here("make").args(["--silent", &format!("--jobs={jobs}")]).args([
-            "build_generated",
-            "libcrypto.so",
-            "libssl.so",
-            "apps/openssl",
-        ]))?;
-        fs::write(built, "")?;
+        announce_and_run(here("make").args(["--silent", &format!("--jobs={jobs}")]).args(PARTS))?;
+        fs::write(built, way)?;
         Ok(())
     }
 
@@ -139,33 +144,39 @@ impl Release {
     /// has to serve them all. Programs for another major version are linked anew, for which the
     /// provider is not; and the machine has no server for it.
     fn test(&self, workspace: &Workspace) -> Result<()> {
-        let programs = self.programs();
-        fs::write(programs.join("openssl.cnf"), CONFIGURATION)?;
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = iter::once(programs).chain(std::env::split_paths(&path));
-        let path = std::env::join_paths(path)?;
-        let here = |command: &mut Command| {
-            command.env("LD_LIBRARY_PATH", &self.directory).env("PATH", &path);
-            command.current_dir(&workspace.root);
-        };
+        fs::write(self.programs().join("openssl.cnf"), CONFIGURATION)?;
+        let variables = self.variables()?;
         let mut version = Command::new("openssl");
-        here(version.arg("version"));
-        let said = capture(&mut version)?;
+        let said = capture(version.arg("version").envs(variables.clone()))?;
         if !said.contains(&format!("(Library: OpenSSL {} ", self.version)) {
             bail!("{} does not run: {said}", self.programs().join("openssl").display());
         }
         announce(said.trim());
-        let mut test = cargo();
-        here(test.args(["test", "--release", "--no-fail-fast", "--package=widelane-provider"]));
-        if self.major == 3 {
-            announce_and_run(workspace.cargo().args(["build", "--release"]))?;
-            test.args(["--package=widelane-runtime", "--package=widelane-integration"]);
+        let mut programs = if self.major == 3 {
+            test::build(workspace)?
         } else {
-            test.env("CARGO_TARGET_DIR", &self.target)
-                .env("OPENSSL_LIB_DIR", &self.directory)
-                .env("OPENSSL_INCLUDE_DIR", self.directory.join("include"));
-        }
-        announce_and_run(&mut test)
+            let mut build = workspace.cargo();
+            build.args(["test", QUICK, "--package=widelane-provider"]);
+            TestProgram::build(
+                build
+                    .env("CARGO_TARGET_DIR", &self.target)
+                    .env("OPENSSL_LIB_DIR", &self.directory)
+                    .env("OPENSSL_INCLUDE_DIR", self.directory.join("include")),
+            )?
+        };
+        programs.retain(|program| TESTED.contains(&program.package.as_str()));
+        runner::run(programs, &variables)
+    }
+
+    /// The environment in which programs find this release before the machine's.
+    fn variables(&self) -> Result<[(&'static str, OsString); 3]> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = iter::once(self.programs()).chain(std::env::split_paths(&path));
+        Ok([
+            ("LD_LIBRARY_PATH", self.directory.clone().into()),
+            ("OPENSSL_MODULES", self.modules().into()),
+            ("PATH", std::env::join_paths(path)?),
+        ])
     }
 }
 
@@ -192,6 +203,13 @@ fn linker_script(list: &str) -> Result<String> {
     }
     Ok(script)
 }
+
+/// What is built of a release.
+const PARTS: [&str; 5] =
+    ["build_generated", "libcrypto.so", "libssl.so", "apps/openssl", "providers/legacy.so"];
+
+/// The packages whose tests touch OpenSSL.
+const TESTED: [&str; 3] = ["provider", "runtime", "integration"];
 
 /// What `openssl req` wants to see, as Debian has it; the registry's source has none.
 const CONFIGURATION: &str = "\

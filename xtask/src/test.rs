@@ -1,6 +1,6 @@
 //! Everything that has to pass, in one order, for people and machines alike.
 
-mod runner;
+pub mod runner;
 
 use std::fmt;
 use std::process::Command;
@@ -51,7 +51,7 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
     let programs = clock.time("builds", || build_all(workspace))?;
     clock.time("tests", || {
         announce(&format!("{} test programs", programs.len()));
-        runner::run(programs)
+        runner::run(programs, &[])
     })?;
     clock.time("examples in documentation", || test_documentation(workspace))?;
     if full && Room::Ifma256.is_supported() {
@@ -160,7 +160,7 @@ fn build_with_assertions(workspace: &Workspace) -> Result<Vec<TestProgram>> {
 /// The tests of the servers need the program and both shared objects beside it. Built with the
 /// tests, these have the features that the tests want of what both use, and are built once. What is
 /// left out are examples, which Clippy has checked, and doc tests, which have a part of their own.
-fn build(workspace: &Workspace) -> Result<Vec<TestProgram>> {
+pub fn build(workspace: &Workspace) -> Result<Vec<TestProgram>> {
     announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
     TestProgram::build(workspace.cargo().arg("test").args(TESTED))
 }

@@ -8,7 +8,8 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use widelane_ossl_sys::Libcrypto;
 use widelane_ossl_sys::core::{
@@ -23,8 +24,8 @@ use crate::stack::on_large;
 pub(crate) struct Lent {
     core: Option<Core>,
     /// A child of the program's library context, which has the same providers at any time; made
-    /// when something is first looked for in it.
-    child: OnceLock<*mut OsslLibCtx>,
+    /// when something is first looked for in it, and null until then.
+    child: AtomicPtr<OsslLibCtx>,
     loans: Mutex<Vec<Loan>>,
 }
 
@@ -112,9 +113,12 @@ impl Lent {
             algorithm.free(libcrypto);
             &mut loans[index]
         } else {
-            lenders().push(Lender::new(libcrypto, provider));
             // SAFETY: the context is ours, the name a C string.
-            unsafe { (libcrypto.OSSL_PROVIDER_add_builtin)(context, name, Some(begin)) };
+            if unsafe { (libcrypto.OSSL_PROVIDER_add_builtin)(context, name, Some(begin)) } <= 0 {
+                // As without memory: the next who looks for it tries again.
+                return algorithm.free(libcrypto);
+            }
+            lenders().push(Lender::new(libcrypto, provider));
             loans.push(Loan { algorithm, second: ptr::null_mut() });
             loans.last_mut().expect("pushed above")
         };
@@ -149,17 +153,28 @@ impl Lent {
             lenders().retain(|lender| !ptr::eq(lender.provider, provider));
             loan.algorithm.free(libcrypto);
         }
-        if let Some(child) = self.child.take() {
-            // SAFETY: null, or made by `child` and freed once, after what we had of it.
-            unsafe { (libcrypto.OSSL_LIB_CTX_free)(child) };
-        }
+        let child = std::mem::replace(self.child.get_mut(), ptr::null_mut());
+        // SAFETY: null, or made by `child` and freed once, after what we had of it.
+        unsafe { (libcrypto.OSSL_LIB_CTX_free)(child) };
     }
 
     fn child(&self, libcrypto: &Libcrypto) -> Option<*mut OsslLibCtx> {
+        let made = self.child.load(Ordering::Acquire);
+        if !made.is_null() {
+            return Some(made);
+        }
         let Core { handle, upcalls } = self.core?;
         // SAFETY: libcrypto passed both to `OSSL_provider_init` of this provider.
-        let make = || unsafe { (libcrypto.OSSL_LIB_CTX_new_child)(handle, upcalls) };
-        Some(*self.child.get_or_init(make)).filter(|child| !child.is_null())
+        let made = unsafe { (libcrypto.OSSL_LIB_CTX_new_child)(handle, upcalls) };
+        let (none, order) = (ptr::null_mut(), Ordering::AcqRel);
+        match self.child.compare_exchange(none, made, order, Ordering::Acquire) {
+            Ok(_) => (!made.is_null()).then_some(made),
+            Err(earlier) => {
+                // SAFETY: null, or made above, and nobody else has it.
+                unsafe { (libcrypto.OSSL_LIB_CTX_free)(made) };
+                Some(earlier)
+            }
+        }
     }
 
     fn loans(&self) -> MutexGuard<'_, Vec<Loan>> {

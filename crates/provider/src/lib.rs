@@ -28,6 +28,7 @@ mod instance;
 mod kdf;
 mod kem;
 mod keymgmt;
+mod known;
 mod lent;
 mod one_shot;
 mod params;

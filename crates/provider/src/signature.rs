@@ -289,6 +289,13 @@ impl<A: Signer> Context<A> {
     unsafe fn finish(&self, digest: &Digest, output: &Output) -> Option<c_int> {
         let whole = digest.finish()?;
         let whole = &whole[..digest.algorithm().digest_bytes()];
+        if A::ACCOMPANIED {
+            // Asking for the size tells the default provider that this message is at its end. It
+            // refuses if there is no message any more, since the digest was set anew.
+            let finish = self.functions().digest_sign_final?;
+            // SAFETY: a context of the default provider, and where it writes the size.
+            (unsafe { finish(self.inner()?, ptr::null_mut(), &mut 0, 0) } > 0).then_some(())?;
+        }
         // SAFETY: passed on to the caller.
         unsafe { output.take(|signature| A::sign(self, whole, signature)) }.ok().flatten()
     }
@@ -409,11 +416,6 @@ entry! {
         let longest = A::longest(context);
         let algorithm = context.digests().filter(|_| A::ACCOMPANIED || longest.is_some());
         if let (Some(algorithm), false) = (algorithm, output.is_question()) {
-            if A::ACCOMPANIED {
-                // Asking for the size tells the default provider that this message is at its end.
-                // SAFETY: a context of the default provider, and where it writes the size.
-                unsafe { finish(context.inner()?, ptr::null_mut(), &mut 0, 0) };
-            }
             let digest = match context.digest.take() {
                 Some(digest) => digest,
                 None => Digest::begin(&context.delegate, algorithm)?,

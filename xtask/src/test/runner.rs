@@ -1,5 +1,6 @@
 //! Runs test programs side by side, so that one computes while another waits for a server.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
@@ -30,13 +31,15 @@ const COMPUTE: usize = 1;
 /// Runs all programs and shows what those that fail have printed, and when each ended and how long
 /// it took. Each worker begins with a queue and helps with the other in the end; then those that
 /// measure run one by one. The tests inside a program run on all CPUs, as the test harness has it.
-pub fn run(programs: Vec<TestProgram>) -> Result<()> {
+/// All programs get `variables` in their environment.
+pub fn run(programs: Vec<TestProgram>, variables: &[(&str, OsString)]) -> Result<()> {
     let began = Instant::now();
     let failed = Mutex::new(Vec::new());
+    let run = |program: &TestProgram| Run::new(program, variables, began);
     let (measuring, others): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| program.target == MEASURING);
-    run_queues(queues(others).map(Mutex::new), &WORKERS, began, &failed);
-    run_queues([Mutex::new(measuring)], &[0], began, &failed);
+    run_queues(queues(others).map(Mutex::new), &WORKERS, &run, &failed);
+    run_queues([Mutex::new(measuring)], &[0], &run, &failed);
     let failed = failed.into_inner().expect("no worker panics");
     ensure!(failed.is_empty(), "tests fail in {}", failed.join(", "));
     Ok(())
@@ -47,7 +50,7 @@ pub fn run(programs: Vec<TestProgram>) -> Result<()> {
 fn run_queues<const QUEUES: usize>(
     queues: [Mutex<Vec<TestProgram>>; QUEUES],
     workers: &[usize],
-    began: Instant,
+    run: &(impl Fn(&TestProgram) -> Run + Sync),
     failed: &Mutex<Vec<String>>,
 ) {
     thread::scope(|scope| {
@@ -55,7 +58,7 @@ fn run_queues<const QUEUES: usize>(
             let queues = &queues;
             scope.spawn(move || {
                 while let Some(program) = next(queues, own) {
-                    let run = Run::new(&program, began);
+                    let run = run(&program);
                     // One write: another program may end at the same time.
                     eprint!("{run}");
                     if !run.succeeded() {
@@ -93,12 +96,13 @@ struct Run {
 
 impl Run {
     /// Runs a program as `cargo test` does, given when the first one began.
-    fn new(program: &TestProgram, all_began: Instant) -> Self {
+    fn new(program: &TestProgram, variables: &[(&str, OsString)], all_began: Instant) -> Self {
         let began = Instant::now();
         let output = Command::new(&program.path)
             .current_dir(&program.directory)
             .env("CARGO_MANIFEST_DIR", &program.directory)
             .env(BUILT, "yes")
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .args((program.target == MEASURING).then_some(MEASURING_THREADS))
             .stdin(Stdio::null())
             .output()
@@ -149,9 +153,9 @@ mod tests {
 
     #[test]
     fn every_program_runs_and_those_that_fail_are_named() {
-        run(vec![program("a", "/bin/true"), program("b", "/bin/true")]).unwrap();
+        run(vec![program("a", "/bin/true"), program("b", "/bin/true")], &[]).unwrap();
         let programs = ["/bin/false", "/bin/true", "/nowhere"].map(|path| program("cli", path));
-        let error = run(programs.into()).unwrap_err().to_string();
+        let error = run(programs.into(), &[]).unwrap_err().to_string();
         assert_eq!(error, "tests fail in cli/all, cli/all");
     }
 }

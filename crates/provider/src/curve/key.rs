@@ -3,8 +3,8 @@
 
 use std::ffi::{c_int, c_void};
 use std::slice;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::{Policy, Room, Width};
@@ -16,7 +16,8 @@ use crate::choosing::is_open;
 use crate::curve::params::{Halves, KeyParams, Plain};
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
-use crate::errors::tell_of_unlocked_keys;
+use crate::errors::{quietly, tell_of_unlocked_keys};
+use crate::known::{Known, Untold};
 use crate::params::{self, Text};
 use crate::pool::Pair;
 use crate::stack;
@@ -32,11 +33,9 @@ pub(crate) struct Key {
     delegate: Arc<Delegate>,
     algorithm: Algorithm,
     mode: AtomicU8,
-    /// The default provider's was generated on a curve by its name; nothing else is known of it.
-    plain: bool,
-    curve: OnceLock<Option<Curve>>,
-    public: OnceLock<Option<Public>>,
-    private: OnceLock<Option<Private>>,
+    curve: Known<Curve>,
+    public: Known<Public>,
+    private: Known<Private>,
     inner: OnDemand,
 }
 
@@ -47,17 +46,19 @@ enum Mode {
     New = 0,
     /// The one that we hold.
     Ours = 1,
+    /// The default provider's, generated on a curve by its name: nothing else is known of it.
+    Generated = 2,
     /// The default provider's.
-    Theirs = 2,
+    Theirs = 3,
     /// The default provider's, and what we hold is out of date.
-    Changed = 3,
+    Changed = 4,
 }
 
 /// A public key, on its curve.
 struct Public {
     encoded: Encoded,
     /// The point, from when it is first used.
-    point: OnceLock<Option<ec::PublicKey>>,
+    point: Known<ec::PublicKey>,
 }
 
 /// A public key as protocols send it.
@@ -102,26 +103,24 @@ impl Key {
         inner: *mut c_void,
     ) -> Option<Arc<Self>> {
         let inner = Owned::adopt(inner, curve.algorithm().keymgmt(delegate).free)?;
-        let mut key = Key::empty(delegate, curve.algorithm(), Mode::Theirs);
-        key.plain = true;
-        key.inner = OnDemand::of(inner);
-        let _ = key.curve.set(Some(curve));
+        let mut key = Key::empty(delegate, curve.algorithm(), Mode::Generated);
+        (key.inner, key.curve) = (OnDemand::of(inner), Known::of(curve));
         Some(Arc::new(key))
     }
 
     /// A key of ours on a curve, with neither half.
     pub(crate) fn parameters(delegate: &Arc<Delegate>, curve: Curve) -> Self {
-        let key = Key::empty(delegate, curve.algorithm(), Mode::Ours);
-        let _ = key.curve.set(Some(curve));
+        let mut key = Key::empty(delegate, curve.algorithm(), Mode::Ours);
+        key.curve = Known::of(curve);
         key
     }
 
     /// A key of ours with both halves; nothing if they are none.
     pub(crate) fn generated(delegate: &Arc<Delegate>, curve: Curve, pair: &Pair) -> Option<Self> {
         let private = Private::read(curve, pair.private())?;
-        let key = Key::parameters(delegate, curve);
-        let _ = key.private.set(Some(private));
-        let _ = key.public.set(Some(Public::new(Encoded::new(pair.public())?)));
+        let mut key = Key::parameters(delegate, curve);
+        key.private = Known::of(private);
+        key.public = Known::of(Public::new(Encoded::new(pair.public())?));
         Some(key)
     }
 
@@ -149,9 +148,8 @@ impl Key {
             }
             Private::Ed25519(_) => return None,
         }
-        let key = Key::parameters(delegate, curve);
-        let _ = key.private.set(Some(private));
-        let _ = key.public.set(Some(Public::new(public)));
+        let mut key = Key::parameters(delegate, curve);
+        (key.private, key.public) = (Known::of(private), Known::of(Public::new(public)));
         Some(key)
     }
 
@@ -160,10 +158,9 @@ impl Key {
             delegate: Arc::clone(delegate),
             algorithm,
             mode: AtomicU8::new(mode as u8),
-            plain: false,
-            curve: OnceLock::new(),
-            public: OnceLock::new(),
-            private: OnceLock::new(),
+            curve: Known::new(),
+            public: Known::new(),
+            private: Known::new(),
             inner: OnDemand::default(),
         }
     }
@@ -190,7 +187,7 @@ impl Key {
 
     /// Whether it has been used, so that it must not change any more.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.is_ours() || self.curve.get().is_some()
+        self.is_ours() || self.curve.is_told()
     }
 
     /// The default provider's key; made now where it is only an image of ours, or where nobody has
@@ -222,10 +219,10 @@ impl Key {
         if !self.settle(Mode::Ours) {
             return false;
         }
-        let _ = self.curve.set(Some(curve));
-        let _ = self.public.set(Some(public));
+        self.curve.tell(Some(curve));
+        self.public.tell(Some(public));
         if let Some(private) = private {
-            let _ = self.private.set(Some(private));
+            self.private.tell(Some(private));
         }
         true
     }
@@ -256,20 +253,23 @@ impl Key {
     /// Its curve, if we know it.
     pub(crate) fn curve(&self) -> Option<Curve> {
         match self.mode() {
-            Mode::Ours => *self.curve.get()?,
-            Mode::New | Mode::Theirs => *self.curve.get_or_init(|| self.find_curve()),
+            Mode::Ours => self.curve.get().copied(),
+            Mode::New | Mode::Generated | Mode::Theirs => {
+                self.curve.get_or_find(|| self.quietly(Self::find_curve)).copied()
+            }
             Mode::Changed => None,
         }
     }
 
     /// Its curve, if we know it already: asking does not count as a use.
     pub(crate) fn known_curve(&self) -> Option<Curve> {
-        if self.mode() == Mode::Changed { None } else { *self.curve.get()? }
+        self.curve.get().copied().filter(|_| self.mode() != Mode::Changed)
     }
 
-    /// Its curve, if this is a private key whose operations can be batched there.
+    /// Its curve, if this is a private key whose operations can be batched there: one that is out
+    /// of range cannot, and a batch fails as a whole.
     pub(crate) fn private_curve(&self) -> Option<Curve> {
-        self.curve().filter(|_| self.has(core::SELECT_PRIVATE_KEY))
+        self.curve().filter(|_| self.has(core::SELECT_PRIVATE_KEY) && self.private().is_some())
     }
 
     /// Whether it has these parts.
@@ -299,7 +299,7 @@ impl Key {
         if self.mode() == Mode::Changed {
             return None;
         }
-        Some(self.public.get()?.as_ref()?.encoded.as_slice())
+        Some(self.public.get()?.encoded.as_slice())
     }
 
     /// Its public half, encoded, wherever it is.
@@ -316,17 +316,17 @@ impl Key {
     /// image already, which would not know of the new one.
     pub(crate) fn set_public(&self, encoded: &[u8]) -> bool {
         let Some(curve) = self.known_curve().filter(|_| self.is_ours()) else { return false };
-        let has_half = self.private.get().is_some() || self.public.get().is_some();
+        let has_half = self.private.is_told() || self.public.is_told();
         if has_half || self.inner.is_made() {
             return false;
         }
-        Public::read(curve, encoded).is_some_and(|public| self.public.set(Some(public)).is_ok())
+        Public::read(curve, encoded).is_some_and(|public| self.public.tell(Some(public)))
     }
 
     /// A second key with the selected parts; nothing if the default provider is to make it.
     pub(crate) fn duplicate(&self, selection: c_int) -> Option<Self> {
         let without_curve = selection & core::SELECT_DOMAIN_PARAMETERS == 0;
-        let is_plain = self.plain || self.is_ours();
+        let is_plain = matches!(self.mode(), Mode::Ours | Mode::Generated);
         if !is_plain || without_curve && self.algorithm == Algorithm::Ec {
             return None;
         }
@@ -340,12 +340,12 @@ impl Key {
         if selection & core::SELECT_PRIVATE_KEY != 0
             && let Some(private) = self.private.get()
         {
-            let _ = copy.private.set(private.as_ref().and_then(Private::duplicate));
+            copy.private.tell(private.duplicate());
         }
         if selection & core::SELECT_PUBLIC_KEY != 0
-            && let Some(Some(public)) = self.public.get()
+            && let Some(public) = self.public.get()
         {
-            let _ = copy.public.set(Some(Public::new(public.encoded)));
+            copy.public.tell(Some(Public::new(public.encoded)));
         }
         Some(copy)
     }
@@ -363,7 +363,7 @@ impl Key {
         let Some(Curve::Ec(curve)) = self.curve() else { return None };
         let public = self.public()?;
         let read = || ec::PublicKey::from_uncompressed(curve, public.encoded.as_slice()).ok();
-        public.point.get_or_init(read).as_ref()
+        public.point.get_or_find(|| Ok(read()))
     }
 
     /// Its private half, on the curve of X25519.
@@ -397,63 +397,84 @@ impl Key {
         match self.mode.load(Ordering::Acquire) {
             0 => Mode::New,
             1 => Mode::Ours,
-            2 => Mode::Theirs,
+            2 => Mode::Generated,
+            3 => Mode::Theirs,
             _ => Mode::Changed,
         }
     }
 
     fn public(&self) -> Option<&Public> {
         match self.mode() {
-            Mode::Ours => self.public.get()?.as_ref(),
-            Mode::New | Mode::Theirs => self.public.get_or_init(|| self.export_public()).as_ref(),
+            Mode::Ours => self.public.get(),
+            Mode::New | Mode::Generated | Mode::Theirs => {
+                self.public.get_or_find(|| self.quietly(Self::export_public))
+            }
             Mode::Changed => None,
         }
     }
 
     fn private(&self) -> Option<&Private> {
         match self.mode() {
-            Mode::Ours => self.private.get()?.as_ref(),
-            Mode::New | Mode::Theirs => self.private.get_or_init(|| self.export_private()).as_ref(),
+            Mode::Ours => self.private.get(),
+            Mode::New | Mode::Generated | Mode::Theirs => {
+                // The caller may be on the small stack of an ASYNC job.
+                let export = || stack::on_large(|| self.quietly(Self::export_private));
+                self.private.get_or_find(|| export().unwrap_or(Err(Untold)))
+            }
             Mode::Changed => None,
         }
     }
 
+    /// Asks the default provider, and forgets why it does not answer: it says so again when it
+    /// does the operation itself.
+    fn quietly<T>(&self, ask: impl FnOnce(&Self) -> T) -> T {
+        quietly(&self.delegate.libcrypto, || ask(self))
+    }
+
     /// Asks the default provider for the curve of its key; nothing where there are no lanes to
     /// fill.
-    fn find_curve(&self) -> Option<Curve> {
-        self.named_curve().filter(|curve| curve.has_kernels())
+    fn find_curve(&self) -> Result<Option<Curve>, Untold> {
+        Ok(self.ask_for_curve()?.filter(|curve| curve.has_kernels()))
     }
 
     /// Its curve, whether or not there are lanes to fill.
     pub(crate) fn named_curve(&self) -> Option<Curve> {
+        self.ask_for_curve().ok().flatten()
+    }
+
+    fn ask_for_curve(&self) -> Result<Option<Curve>, Untold> {
         if let Some(curve) = self.known_curve() {
-            return Some(curve);
+            return Ok(Some(curve));
         }
-        Some(match self.algorithm {
-            Algorithm::Ed25519 => Curve::Ed25519,
-            Algorithm::X25519 => Curve::X25519,
+        match self.algorithm {
+            Algorithm::Ed25519 => Ok(Some(Curve::Ed25519)),
+            Algorithm::X25519 => Ok(Some(Curve::X25519)),
             Algorithm::Ec => {
+                let Some(get_params) = self.functions().get_params else { return Ok(None) };
+                let inner = self.inner().ok_or(Untold)?;
                 let mut name = Text::empty();
                 let mut asked =
                     [params::text(core::PKEY_PARAM_GROUP_NAME, &mut name), OsslParam::END];
-                let get_params = self.functions().get_params?;
                 // SAFETY: the key is the default provider's; `asked` has an end.
-                let told = unsafe { get_params(self.inner()?, asked.as_mut_ptr()) > 0 };
-                told.then(|| Curve::by_name(self.algorithm, name.as_c_str())).flatten()?
+                let told = unsafe { get_params(inner, asked.as_mut_ptr()) > 0 };
+                // A curve without a name is none of ours. Where there is none at all, one may come.
+                told.then(|| Curve::by_name(self.algorithm, name.as_c_str())).ok_or(Untold)
             }
-        })
+        }
     }
 
-    fn export_public(&self) -> Option<Public> {
-        let curve = self.named_curve()?;
-        let exported = Halves::of(self, core::SELECT_PUBLIC_KEY | core::SELECT_ALL_PARAMETERS)?;
-        Public::read(curve, exported.public.as_deref()?)
+    fn export_public(&self) -> Result<Option<Public>, Untold> {
+        let Some(curve) = self.ask_for_curve()? else { return Ok(None) };
+        let selection = core::SELECT_PUBLIC_KEY | core::SELECT_ALL_PARAMETERS;
+        let exported = Halves::of(self, selection).ok_or(Untold)?;
+        Ok(exported.public.as_deref().and_then(|public| Public::read(curve, public)))
     }
 
-    fn export_private(&self) -> Option<Private> {
-        let curve = self.named_curve()?;
-        let exported = Halves::of(self, core::SELECT_ALL)?;
-        Private::read(curve, &exported.private(curve.private_bytes())?)
+    fn export_private(&self) -> Result<Option<Private>, Untold> {
+        let Some(curve) = self.ask_for_curve()? else { return Ok(None) };
+        let exported = Halves::of(self, core::SELECT_ALL).ok_or(Untold)?;
+        let private = exported.private(curve.private_bytes());
+        Ok(private.and_then(|private| Private::read(curve, &private)))
     }
 
     /// Makes a key of the default provider with nothing in it.
@@ -466,9 +487,9 @@ impl Key {
 
     /// Makes a key of the default provider with all that we hold.
     fn make_image(&self) -> Option<Owned> {
-        let curve = (*self.curve.get()?)?;
+        let curve = *self.curve.get()?;
         let image = self.make_inner()?;
-        let private = self.private.get().and_then(Option::as_ref).map(Private::as_bytes);
+        let private = self.private.get().map(Private::as_bytes);
         let mut params = KeyParams::new(curve, self.known_public(), private);
         let selection = params.selection();
         if selection & core::SELECT_KEYPAIR == 0 && curve.group_name().is_none() {
@@ -484,7 +505,7 @@ impl Key {
 
 impl Public {
     fn new(encoded: Encoded) -> Self {
-        Public { encoded, point: OnceLock::new() }
+        Public { encoded, point: Known::new() }
     }
 
     /// Reads a public key that may be none.
@@ -495,7 +516,7 @@ impl Public {
         let public = Public::new(Encoded::new(bytes)?);
         if let Curve::Ec(curve) = curve {
             let point = ec::PublicKey::from_uncompressed(curve, bytes).ok()?;
-            let _ = public.point.set(Some(point));
+            public.point.tell(Some(point));
         }
         Some(public)
     }

@@ -131,10 +131,9 @@ impl Context {
         None
     }
 
-    /// A ciphertext, and behind it the shared secret.
-    fn encapsulate(&mut self) -> Option<Secret> {
+    /// A ciphertext, and behind it the shared secret, made of a message if one is given.
+    fn encapsulate(&self, given: Option<Box<Message>>) -> Option<Secret> {
         let peer = Arc::clone(self.key.as_ref()?);
-        let given = self.message.take();
         let copy = given.as_ref().and_then(|given| Message::new(given.bytes()));
         let is_given = given.is_some();
         let message = given.or_else(|| self.random_message())?;
@@ -228,21 +227,22 @@ entry! {
         let bytes = [mechanism.ciphertext_bytes(), mechanism.shared_bytes()];
         // SAFETY: null, or where the core has the lengths and waits for them.
         let lengths = [ciphertext_length, secret_length].map(|length| unsafe { length.as_mut() });
-        if ciphertext.is_null() {
-            let is_asked = lengths.iter().any(Option::is_some);
+        if ciphertext.is_null() && lengths.iter().any(Option::is_some) {
             for (length, bytes) in lengths.into_iter().zip(bytes) {
                 if let Some(length) = length {
                     *length = bytes;
                 }
             }
-            return is_asked.then_some(1);
+            return Some(1);
         }
+        // As in OpenSSL, a message has served whatever comes of it.
+        let given = context.message.take();
         let [Some(length), Some(secret_length)] = lengths else { return None };
         if secret.is_null() || *length < bytes[0] || *secret_length < bytes[1] {
             context.raise(core::PROV_R_OUTPUT_BUFFER_TOO_SMALL);
             return None;
         }
-        let made = context.encapsulate()?;
+        let made = context.encapsulate(given)?;
         let (made, shared) = made.0.split_at(bytes[0]);
         // SAFETY: there is room for it, and the core waits for the length.
         unsafe { output(made, ciphertext, length) };

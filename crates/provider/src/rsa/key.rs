@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use widelane_batch::KeyName;
 use widelane_bridge::counters::OperationKind;
@@ -16,7 +16,8 @@ use widelane_secret::wipe;
 
 use crate::delegate::{Delegate, Owned, SignContext};
 use crate::entry::{borrow_mut, entry};
-use crate::errors::tell_of_unlocked_keys;
+use crate::errors::{quietly, tell_of_unlocked_keys};
+use crate::known::{Known, Untold};
 use crate::params;
 use crate::rsa::batch::RSA;
 use crate::stack;
@@ -26,7 +27,7 @@ pub(crate) struct Key {
     delegate: Arc<Delegate>,
     kind: Kind,
     inner: Owned,
-    accelerated: OnceLock<Option<Accelerated>>,
+    accelerated: Known<Accelerated>,
 }
 
 /// Which of the default provider's two kinds of RSA keys.
@@ -67,7 +68,7 @@ impl Key {
     ) -> Option<Arc<Self>> {
         let inner = Owned::adopt(inner, kind.functions(delegate).free)?;
         let delegate = Arc::clone(delegate);
-        Some(Arc::new(Key { delegate, kind, inner, accelerated: OnceLock::new() }))
+        Some(Arc::new(Key { delegate, kind, inner, accelerated: Known::new() }))
     }
 
     /// The default provider that owns the inner key.
@@ -107,7 +108,7 @@ impl Key {
 
     /// Whether it has been used, so that it must not change any more.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.accelerated.get().is_some()
+        self.accelerated.is_told()
     }
 
     /// The key as the batch kernels use it; nothing where there are no kernels, no private
@@ -117,7 +118,9 @@ impl Key {
             return None;
         }
         // The caller may be on the small stack of an ASYNC job.
-        self.accelerated.get_or_init(|| stack::on_large(|| self.accelerate()).flatten()).as_ref()
+        let libcrypto = &self.delegate.libcrypto;
+        let accelerate = || stack::on_large(|| quietly(libcrypto, || self.accelerate()));
+        self.accelerated.get_or_find(|| accelerate().unwrap_or(Err(Untold)))
     }
 
     /// Does one private-key operation on an encoded message by the default provider. This is the
@@ -140,26 +143,33 @@ impl Key {
         read(&self.export()?.components()?)
     }
 
-    fn accelerate(&self) -> Option<Accelerated> {
+    fn accelerate(&self) -> Result<Option<Accelerated>, Untold> {
         // Keys of other sizes are not worth reading their secrets.
-        KeySize::ALL.iter().find(|size| size.bits() == self.bits())?;
-        let numbers = self.export()?;
-        let private = PrivateKey::from_components(&numbers.components()?).ok()?;
+        let bits = self.bits().ok_or(Untold)?;
+        if KeySize::ALL.iter().all(|size| Ok(size.bits()) != usize::try_from(bits)) {
+            return Ok(None);
+        }
+        let numbers = self.export().ok_or(Untold)?;
+        let read = || {
+            let private = PrivateKey::from_components(&numbers.components()?).ok()?;
+            Some((private, numbers.name()?))
+        };
+        let Some((private, name)) = read() else { return Ok(None) };
         tell_of_unlocked_keys();
         let twin = match self.kind {
             Kind::Rsa => None,
-            Kind::RsaPss => Some(self.unlimited_twin(&numbers)?),
+            Kind::RsaPss => Some(self.unlimited_twin(&numbers).ok_or(Untold)?),
         };
-        Some(Accelerated { private, name: numbers.name()?, twin })
+        Ok(Some(Accelerated { private, name, twin }))
     }
 
-    fn bits(&self) -> usize {
+    fn bits(&self) -> Option<c_int> {
         let mut bits: c_int = 0;
         let mut params = [params::int(core::PKEY_PARAM_BITS, &mut bits), OsslParam::END];
-        let Some(get_params) = self.functions().get_params else { return 0 };
+        let get_params = self.functions().get_params?;
         // SAFETY: the key is the default provider's; `params` has an end.
         let known = unsafe { get_params(self.as_ptr(), params.as_mut_ptr()) > 0 };
-        if known { usize::try_from(bits).unwrap_or(0) } else { 0 }
+        known.then_some(bits)
     }
 
     fn export(&self) -> Option<Numbers> {
@@ -168,7 +178,7 @@ impl Key {
         let export = self.functions().export?;
         // SAFETY: the key is the default provider's; `collect` gets the numbers that it expects.
         let exported = unsafe { export(self.as_ptr(), core::SELECT_ALL, Some(collect), into) > 0 };
-        (exported && !numbers.unusual).then_some(numbers)
+        exported.then_some(numbers)
     }
 
     /// Makes a plain RSA key of the same numbers.
@@ -208,7 +218,9 @@ struct Numbers {
 }
 
 impl Numbers {
+    /// Those that batches compute with; nothing if there are not all, or others too.
     fn components(&self) -> Option<Components<'_>> {
+        (!self.unusual).then_some(())?;
         Some(Components {
             n: self.get(core::PKEY_PARAM_RSA_N)?,
             e: self.get(core::PKEY_PARAM_RSA_E)?,

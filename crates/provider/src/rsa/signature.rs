@@ -69,6 +69,11 @@ fn sign(
     signature: &mut [u8],
 ) -> Option<usize> {
     let scheme = Scheme::of(context.functions(), context.inner()?)?;
+    // A program may change the digest when the message is at its end. What was digested is then not
+    // what the signature would say.
+    if context.ours.is_some_and(|digested| scheme.digest_algorithm() != Some(digested)) {
+        return None;
+    }
     match scheme.encode(&context.delegate, key.accelerated()?.private.size(), digest) {
         Some(encoded) if encoded.len() <= signature.len() => {
             let (key, input) = (Arc::clone(key), encoded.into());

@@ -89,7 +89,12 @@ pub fn on_stand_in(command: &mut Command, faults: &str) -> tempfile::TempDir {
     for name in ["libqat.so.4", "libusdm.so.0"] {
         symlink(&stand_in, directory.path().join(name)).expect("a link");
     }
-    command.env("LD_LIBRARY_PATH", directory.path());
+    // Where the system's OpenSSL is not the one that is tested, this finds that.
+    let libraries = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let others = std::env::split_paths(&libraries).filter(|path| !path.as_os_str().is_empty());
+    let libraries = std::iter::once(directory.path().to_owned()).chain(others);
+    let libraries = std::env::join_paths(libraries).expect("paths without colons");
+    command.env("LD_LIBRARY_PATH", libraries);
     command.env(VARIABLE, faults).env("WIDELANE_ENGINE", "qat-first");
     directory
 }

@@ -235,6 +235,13 @@ unsafe extern "C" {
         length: *mut usize,
     ) -> c_int;
     pub fn EVP_PKEY_get_params(key: *const c_void, params: *mut OsslParam) -> c_int;
+    pub fn EVP_PKEY_get_utf8_string_param(
+        key: *const c_void,
+        name: *const c_char,
+        value: *mut c_char,
+        size: usize,
+        length: *mut usize,
+    ) -> c_int;
     pub fn EVP_PKEY_keygen_init(context: *mut c_void) -> c_int;
     pub fn EVP_PKEY_new() -> *mut c_void;
     pub fn EVP_PKEY_pairwise_check(context: *mut c_void) -> c_int;
@@ -246,6 +253,11 @@ unsafe extern "C" {
         length: usize,
     ) -> c_int;
     pub fn EVP_PKEY_set_params(key: *mut c_void, params: *mut OsslParam) -> c_int;
+    pub fn EVP_PKEY_set_utf8_string_param(
+        key: *mut c_void,
+        name: *const c_char,
+        value: *const c_char,
+    ) -> c_int;
     pub fn EVP_PKEY_sign(
         context: *mut c_void,
         signature: *mut u8,

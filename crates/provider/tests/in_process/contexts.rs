@@ -7,6 +7,7 @@ use std::ptr;
 
 use foreign_types::ForeignType;
 use openssl::ec::{EcGroup, EcKey};
+use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
 use openssl::md_ctx::MdCtx;
 use openssl::nid::Nid;
@@ -181,6 +182,34 @@ fn parameters_of_digests_leave_the_message_as_it_is() {
             });
             assert_eq!(answers, [(1, 1, true); 2]);
         }
+    }
+}
+
+/// OpenSSL lets the digest be changed from when the length was asked for, and then signs no more.
+#[test]
+fn a_digest_that_is_set_after_the_length_was_asked_for_signs_nothing_else() {
+    let (_place, _lock) = setting();
+    let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+    let digests = [c"SHA256", c"SHA3-256", c"SHA2-512/256", c"SHA384"];
+    for (digest, in_pieces) in digests.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let answers = PROVIDERS.map(|preferred| {
+            prefer(preferred);
+            let mut signing = Signing::begin(&key, Some(c"SHA256"), &[OsslParam::END]);
+            let mut signature = [0; 256];
+            let finish = |context: &mut MdCtx, signature: Option<&mut [u8]>| match in_pieces {
+                true => context.digest_sign_final(signature),
+                false => context.digest_sign(b"message", signature),
+            };
+            if in_pieces {
+                signing.context.digest_sign_update(b"message").unwrap();
+            }
+            assert_eq!(finish(&mut signing.context, None).unwrap(), 256);
+            let set = signing.set(&[text(c"digest", digest), OsslParam::END]);
+            let signed = finish(&mut signing.context, Some(&mut signature)).ok();
+            drop(ErrorStack::get());
+            (set, signed, signature)
+        });
+        assert!(answers[0] == answers[1], "{digest:?}, in pieces {in_pieces}");
     }
 }
 

@@ -75,6 +75,32 @@ impl Key {
         secret.truncate(length);
         Ok(secret)
     }
+
+    /// Whether it signs a digest.
+    fn signs(&self) -> bool {
+        let context = Context::of(self);
+        let (digest, mut signature, mut length) = ([7; 32], [0; 128], 128);
+        // SAFETY: the context lives.
+        let begun = unsafe { ffi::EVP_PKEY_sign_init_ex(context.0, ptr::null()) } > 0;
+        let (place, from) = (signature.as_mut_ptr(), digest.as_ptr());
+        // SAFETY: as above; pointers and lengths belong to the arrays.
+        let signed =
+            unsafe { ffi::EVP_PKEY_sign(context.0, place, &mut length, from, digest.len()) };
+        drop(ErrorStack::get());
+        begun && signed > 0
+    }
+
+    /// A parameter that is a text.
+    fn text(&self, name: &CStr) -> String {
+        let (mut text, mut length) = ([0_u8; 32], 0);
+        let (name, place) = (name.as_ptr(), text.as_mut_ptr().cast());
+        // SAFETY: the key lives; pointer and length belong to the array.
+        let told = unsafe {
+            ffi::EVP_PKEY_get_utf8_string_param(self.0, name, place, text.len(), &mut length)
+        };
+        assert_eq!(told, 1);
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    }
 }
 
 /// Runs `attempt` by our provider and by the default one: both give the same, or the same error.
@@ -244,7 +270,9 @@ fn bad_input_gives_the_same_errors() {
 
 #[test]
 fn private_keys_out_of_range_give_the_same_errors() {
-    let (_place, _lock) = setting();
+    let (place, _lock) = setting();
+    let fallbacks = |counters: &Counts| counters.fallbacks;
+    let before = place.sum(fallbacks);
     let mut order = hex::decode("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551");
     order.reverse();
     let mut last = order.clone();
@@ -260,10 +288,49 @@ fn private_keys_out_of_range_give_the_same_errors() {
             // SAFETY: the context lives.
             let checked = unsafe { ffi::EVP_PKEY_check(Context::of(&key).0) };
             drop(ErrorStack::get());
-            let secret = key.derive(&key.with_public(&public)?)?;
-            Ok([&[checked as u8], &secret[..]].concat())
+            let peer = key.with_public(&public)?;
+            // Often enough that each way of doing it has its turn.
+            let mut signed = [(); 12].map(|()| u8::from(key.signs()));
+            signed[0] = checked as u8;
+            for _ in 0..12 {
+                drop(key.derive(&peer));
+                drop(ErrorStack::get());
+            }
+            Ok([&signed, &key.derive(&peer)?[..]].concat())
         };
         same(&format!("private key {private:02x?}"), attempt);
+    }
+    assert_eq!(place.sum(fallbacks) - before, 0, "what is no key is in nobody's batch");
+}
+
+/// Of keys of ours, and of keys that the default provider has made for us.
+#[test]
+fn copies_keep_what_is_set_of_keys_and_their_curve() {
+    let (_place, _lock) = setting();
+    let settings = [(c"point-format", c"compressed"), (c"encoding", c"explicit")];
+    let groups = [c"prime256v1", c"secp384r1"];
+    for ((name, value), group) in settings.into_iter().flat_map(|it| groups.map(|one| (it, one))) {
+        let values = [THEIRS, OURS].map(|query| {
+            prefer(query);
+            // Often enough that each way of making keys has its turn.
+            [(); 12].map(|()| {
+                let key = Key::generate(c"EC", group);
+                let (name_text, value) = (name.as_ptr(), value.as_ptr());
+                // SAFETY: the key lives, and these are C strings.
+                assert_eq!(
+                    unsafe { ffi::EVP_PKEY_set_utf8_string_param(key.0, name_text, value) },
+                    1
+                );
+                // SAFETY: no arguments.
+                let parameters = Key(unsafe { ffi::EVP_PKEY_new() });
+                // SAFETY: both keys live.
+                assert_eq!(unsafe { ffi::EVP_PKEY_copy_parameters(parameters.0, key.0) }, 1);
+                // SAFETY: the key lives.
+                let copy = Key(unsafe { ffi::EVP_PKEY_dup(key.0) });
+                [&key, &parameters, &copy].map(|key| key.text(name))
+            })
+        });
+        assert_eq!(values[0], values[1], "{name:?}, {group:?}");
     }
 }
 

@@ -12,6 +12,7 @@ mod kdf;
 mod kem;
 mod kem_alerts;
 mod kems;
+mod memory;
 mod messages;
 #[path = "../pkey/mod.rs"]
 mod pkey;

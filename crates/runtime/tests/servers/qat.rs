@@ -34,9 +34,13 @@ fn stand_in() -> tempfile::TempDir {
 
 /// `widelane run` with a device that has faults.
 fn run(library: &Path, faults: &str) -> Command {
+    // Where the system's OpenSSL is not the one that is tested, this finds that.
+    let libraries = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let others = std::env::split_paths(&libraries).filter(|path| !path.as_os_str().is_empty());
+    let libraries = std::iter::once(library.to_owned()).chain(others);
     let mut run = Command::new(widelane());
     run.args(["run", "--engine", "qat-first"])
-        .env("LD_LIBRARY_PATH", library)
+        .env("LD_LIBRARY_PATH", std::env::join_paths(libraries).expect("paths without colons"))
         .env(VARIABLE, faults);
     run
 }
