@@ -33,6 +33,7 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use widelane_reserve::Stack;
 
 use crate::closing::{Verdict, Wait};
+use crate::engines;
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::fibre::Place;
 use crate::methods;
@@ -534,6 +535,9 @@ extern "C" fn leave_out_extra_data(
     _index: c_int,
     _argument: c_long,
     _pointer: *mut c_void,
+    if engines::need_own_stack() {
+        return None;
+    }
 ) -> c_int {
     // SAFETY: what OpenSSL is about to give the copy.
     unsafe { handshake.write(ptr::null_mut()) };

@@ -234,6 +234,9 @@ next_functions! {
     fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int, or 0;
     fn SSL_CTX_use_PrivateKey_file(
         context: *mut c_void, file: *const c_char, format: c_int
+    fn SSL_CTX_set_cert_cb(
+        context: *mut c_void, callback: CertificateCallback, argument: *mut c_void
+    );
     ) -> c_int, or 0;
     fn SSL_accept(ssl: *mut c_void) -> c_int, or -1;
     fn SSL_clear(ssl: *mut c_void) -> c_int, or 0;
@@ -254,6 +257,9 @@ next_functions! {
     fn SSL_want(ssl: *const c_void) -> c_int, or SSL_NOTHING;
     fn SSL_write(ssl: *mut c_void, buffer: *const c_void, bytes: c_int) -> c_int, or -1;
     fn SSL_write_ex(
+    fn SSL_set_cert_cb(
+        ssl: *mut c_void, callback: CertificateCallback, argument: *mut c_void
+    );
         ssl: *mut c_void, buffer: *const c_void, bytes: usize, done: *mut usize
     ) -> c_int, or 0;
 }
@@ -265,6 +271,10 @@ pub(crate) type PasswordCallback =
 
 /// What OpenSSL hands the parameters of a key to, with an argument of the caller's.
 pub(crate) type ParametersCallback = extern "C" fn(*const c_void, *mut c_void) -> c_int;
+
+/// What libssl asks for a certificate: the connection, and an argument of the program's.
+pub(crate) type CertificateCallback =
+    Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int>;
 
 /// A null-terminated list of C strings, as the exec functions take them.
 pub(crate) type Strings = *const *const c_char;

@@ -7,11 +7,12 @@ use core::ffi::{c_char, c_int, c_void};
 use super::guard;
 use crate::activate::{configure, with_preference, without_idle_exclusion};
 use crate::cork::release;
+use crate::engines;
 use crate::foreign;
 use crate::groups;
 use crate::handshake::{self, Call};
 use crate::methods;
-use crate::real;
+use crate::real::{self, CertificateCallback};
 use crate::transfer;
 
 #[unsafe(no_mangle)]
@@ -69,6 +70,28 @@ extern "C" fn SSL_CTX_use_PrivateKey_file(
 #[unsafe(no_mangle)]
 extern "C" fn EVP_set_default_properties(context: *mut c_void, properties: *const c_char) -> c_int {
     let merged = guard(None, || with_preference(properties).filter(|_| context.is_null()));
+/// Notes that the program chooses certificates by a callback.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_CTX_set_cert_cb(
+    context: *mut c_void,
+    callback: CertificateCallback,
+    argument: *mut c_void,
+) {
+    engines::note_callback(callback);
+    real::SSL_CTX_set_cert_cb(context, callback, argument);
+}
+
+/// As [`SSL_CTX_set_cert_cb`], of one connection.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_set_cert_cb(
+    ssl: *mut c_void,
+    callback: CertificateCallback,
+    argument: *mut c_void,
+) {
+    engines::note_callback(callback);
+    real::SSL_set_cert_cb(ssl, callback, argument);
+}
+
     let properties = merged.as_ref().map_or(properties, |merged| merged.as_ptr());
     let result = real::EVP_set_default_properties(context, properties);
     methods::forget();

@@ -5,6 +5,7 @@
 mod ahead;
 mod alike;
 mod early_data;
+mod engines;
 mod keys;
 mod orders;
 mod parked;
