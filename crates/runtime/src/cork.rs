@@ -4,16 +4,57 @@
 //! behind the handshake and that answer then fit in one packet, and the client is woken once.
 //! Linux holds the packet by `TCP_CORK` (for 200 ms at most). It is let go by the connection's next
 //! write, and before the thread sleeps or asks for events, whatever its program does meanwhile.
+//! Another thread that writes to the connection finds its mark in a table of all threads.
 #![allow(unsafe_code, reason = "sets an option of a socket")]
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::real;
 
 thread_local! {
     static CORKED: RefCell<Vec<Corked>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where each thread finds what another one holds: by the address of the connection, each place for
+/// one at a time. One that is overwritten is let go when its own thread sleeps.
+static MARKS: [Mark; MARKS_COUNT] = [const { Mark::NONE }; MARKS_COUNT];
+
+const MARKS_COUNT: usize = 256;
+
+struct Mark {
+    ssl: AtomicPtr<c_void>,
+    descriptor: AtomicI32,
+}
+
+impl Mark {
+    const NONE: Self =
+        Self { ssl: AtomicPtr::new(ptr::null_mut()), descriptor: AtomicI32::new(-1) };
+
+    fn of(ssl: *mut c_void) -> &'static Self {
+        // Connections are some kilobytes apart, at multiples of 16.
+        let hash = (ssl.addr() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &MARKS[hash >> (usize::BITS - MARKS_COUNT.ilog2())]
+    }
+
+    fn set(ssl: *mut c_void, descriptor: c_int) {
+        let mark = Self::of(ssl);
+        mark.descriptor.store(descriptor, Ordering::Relaxed);
+        mark.ssl.store(ssl, Ordering::Release);
+    }
+
+    /// Takes the mark of a connection away; its socket, if there was one.
+    fn take(ssl: *mut c_void) -> Option<c_int> {
+        let mark = Self::of(ssl);
+        if ssl.is_null() || !ptr::eq(mark.ssl.load(Ordering::Relaxed), ssl) {
+            return None;
+        }
+        let (here, none) = (&mark.ssl, ptr::null_mut());
+        let taken = here.compare_exchange(ssl, none, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| mark.descriptor.load(Ordering::Relaxed))
+    }
 }
 
 /// A connection and its socket, either of which may be gone by now: the kernel sends what it holds
@@ -31,13 +72,29 @@ pub(crate) fn hold(ssl: *mut c_void, descriptor: c_int) {
         let is_held = corked.iter().any(|other| other.descriptor == descriptor);
         if !is_held && set(descriptor, true) {
             corked.push(Corked { ssl, descriptor });
+            Mark::set(ssl, descriptor);
         }
     });
 }
 
-/// The program has written to a connection.
+/// The program has written to a connection, which may be held by any thread.
 pub(crate) fn release(ssl: *mut c_void) {
     release_where(|corked| ptr::eq(corked.ssl, ssl));
+    if let Some(descriptor) = Mark::take(ssl) {
+        set(descriptor, false);
+    }
+}
+
+/// The thread begins to handshake. What it holds outlives what is made after this.
+pub(crate) fn begin_thread() {
+    // Error: the thread is ending.
+    let _ = CORKED.try_with(|_| ());
+}
+
+/// Whether the thread holds any.
+pub(crate) fn holds_any() -> bool {
+    // Error: the thread is ending.
+    CORKED.try_with(|corked| !corked.borrow().is_empty()).unwrap_or(false)
 }
 
 /// The thread is about to sleep, or ends its turn.
@@ -51,6 +108,7 @@ fn release_where(is_due: impl Fn(&Corked) -> bool) {
         let mut corked = corked.borrow_mut();
         if !corked.is_empty() {
             corked.extract_if(.., |corked| is_due(corked)).for_each(|corked| {
+                Mark::take(corked.ssl);
                 set(corked.descriptor, false);
             });
         }
@@ -125,6 +183,20 @@ mod tests {
         release_all();
         assert!(!is_corked(&other));
         assert!(CORKED.with_borrow(Vec::is_empty));
+    }
+
+    #[test]
+    fn another_thread_that_writes_lets_go() {
+        let (_client, server) = pair();
+        let ssl = ptr::without_provenance_mut(0x7000);
+        hold(ssl, server.as_raw_fd());
+        let address = ssl.addr();
+        let write = || release(ptr::without_provenance_mut(address));
+        std::thread::scope(|scope| scope.spawn(write).join().unwrap());
+        assert!(!is_corked(&server) && holds_any());
+        assert_eq!(Mark::take(ssl), None);
+        release_all();
+        assert!(!holds_any());
     }
 
     #[test]

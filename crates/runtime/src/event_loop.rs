@@ -488,7 +488,8 @@ pub(crate) enum Timeout {
 /// non-blocking, or registered with epoll: such a listener is asked when it has one.
 pub(crate) fn finish_before_accept(listener: c_int) {
     let has_unfinished = || EventLoop::with(EventLoop::has_unfinished).unwrap_or(false);
-    if provider().is_none() || !has_unfinished() || registry::look_up(listener).is_some() {
+    let has_any = || cork::holds_any() || has_unfinished();
+    if provider().is_none() || !has_any() || registry::look_up(listener).is_some() {
         return;
     }
     // SAFETY: reading the flags of a descriptor has no effect on memory.
@@ -525,6 +526,7 @@ pub(crate) fn wait(
         if !event_loop.has_polled() {
             forks::watch();
             (hooks.begin_thread)();
+            cork::begin_thread();
             // Error: the thread is ending.
             let _ = END.try_with(|_| ());
         }
