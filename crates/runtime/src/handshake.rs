@@ -36,6 +36,7 @@ use crate::closing::{Verdict, Wait};
 use crate::engines;
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::fibre::Place;
+use crate::interpose::guard_uncancelled;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, is_private_key_state, provider};
@@ -220,19 +221,46 @@ impl Handshake {
 /// `SSL_read_early_data`.
 pub(crate) fn drive(ssl: *mut c_void, call: Call) -> c_int {
     let Some(hooks) = provider() else { return call.make(ssl) };
-    let driven = EventLoop::with(|event_loop| {
-        if event_loop.is_on_fibre() {
-            return call.make(ssl);
-        }
-        let Some(handshake) = find(ssl).or_else(|| take_in(hooks, event_loop, ssl)) else {
-            return methods::within_libssl(|| call.make(ssl));
+    let driven = || EventLoop::with(|event_loop| drive_ours(hooks, event_loop, ssl, call));
+    match guard_uncancelled(Some(Driven::Told(call.later())), driven) {
+        Some(Driven::Told(result)) => result,
+        Some(Driven::Unknown) => methods::within_libssl(|| call.make(ssl)),
+        Some(Driven::Passed) | None => call.make(ssl),
+    }
+}
+
+/// What became of a call that drives a handshake.
+enum Driven {
+    /// What it returns.
+    Told(c_int),
+    /// It is for libssl.
+    Passed,
+    /// The same, for a handshake that is not under our care.
+    Unknown,
+}
+
+fn drive_ours(
+    hooks: &ProviderHooks,
+    event_loop: &EventLoop,
+    ssl: *mut c_void,
+    call: Call,
+) -> Driven {
+    if event_loop.is_on_fibre() {
+        // A callback drives the connection that it was called for, or another one, which may be
+        // suspended itself.
+        let is_suspended = |handshake: &Handshake| {
+            handshake.state() != State::Idle && !handshake.is_on(event_loop)
         };
-        if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            return told_elsewhere(handshake, call).unwrap_or_else(|| call.make(ssl));
-        }
-        advance(hooks, event_loop, handshake, call)
-    });
-    driven.unwrap_or_else(|| call.make(ssl))
+        let is_another = find(ssl).is_some_and(is_suspended);
+        return if is_another { Driven::Told(postponed(call)) } else { Driven::Passed };
+    }
+    let Some(handshake) = find(ssl).or_else(|| take_in(hooks, event_loop, ssl)) else {
+        return Driven::Unknown;
+    };
+    if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+        return told_elsewhere(handshake, call).map_or(Driven::Passed, Driven::Told);
+    }
+    Driven::Told(advance(hooks, event_loop, handshake, call))
 }
 
 /// Lets the handshake go on as far as it gets.
@@ -278,6 +306,9 @@ fn advance(
             ahead::go_on(hooks, event_loop, handshake);
             let is_parked = handshake.state() == State::Parked;
             if is_parked && (hooks.wait_ns)(false) == 0 && event_loop.has_nobody_else() {
+    if !matches!(handshake.state(), State::Idle | State::Running) {
+        begin_as_libssl();
+    }
                 (hooks.execute)(Extent::Due);
                 ahead::go_on(hooks, event_loop, handshake);
             }
@@ -345,7 +376,17 @@ fn postponed(call: Call) -> c_int {
     call.later()
 }
 
-/// Lets a handshake go on that was executed and whose program does not call for it on this thread.
+/// Does what libssl does at the beginning of each call, which a suspended handshake has behind it:
+/// what the program's other connections have left in the error queue is not this one's.
+fn begin_as_libssl() {
+    if let Some(openssl) = real::openssl() {
+        (openssl.ERR_clear_error)();
+    }
+    real::set_errno(0);
+}
+
+/// Lets a handshake go on that was executed and whose program does not call for it on this thread;
+/// false if it may not.
 ///
 /// It hears nothing of its peer meanwhile: what the peer has sent stays in the socket, so that
 /// whoever waits for that, by whatever means, finds it there, as it would natively.

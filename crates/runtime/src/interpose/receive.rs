@@ -8,7 +8,12 @@ use crate::handshake;
 use crate::real;
 
 #[unsafe(no_mangle)]
-extern "C" fn recv(descriptor: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize {
+extern "C-unwind" fn recv(
+    descriptor: c_int,
+    buffer: *mut c_void,
+    bytes: usize,
+    flags: c_int,
+) -> isize {
     guard((), || handshake::receives(descriptor));
     real::recv(descriptor, buffer, bytes, flags)
 }

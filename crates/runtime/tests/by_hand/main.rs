@@ -4,6 +4,7 @@
 
 mod ahead;
 mod alike;
+mod cancelled;
 mod early_data;
 mod engines;
 mod keys;
