@@ -21,7 +21,7 @@ use crate::handshake::{self, Handshake};
 use crate::interpose::guard_uncancelled;
 use crate::provider::provider;
 use crate::real;
-use crate::registry;
+use crate::registry::{self, Registration};
 use crate::stacks::Stacks;
 use crate::wake::Wake;
 use queue::Queue;
@@ -263,8 +263,13 @@ impl EventLoop {
         count: usize,
         room: usize,
     ) -> usize {
+        self.empty_mailbox();
         let mut filled = count;
         self.keep_ready(|handshake| {
+            // Another thread is freeing it, or its descriptor is somebody else's.
+            if !handshake.may_go_on_unasked() {
+                return false;
+            }
             let registration = registry::look_up(handshake.descriptor());
             match Wake::choose(registration, handshake.wanted(), epoll) {
                 // Not before the program listens, if it went on already.
@@ -304,14 +309,22 @@ impl EventLoop {
         while let Some(handshake) = self.warm.pop() {
             let descriptor = handshake.descriptor();
             let wake = Wake::choose(registry::look_up(descriptor), handshake.wanted(), epoll);
-            handshake::go_on_unasked(hooks, self, handshake);
-            if let Wake::GoOn { rearm: Some(registration) } = wake {
-                let (events, data) = (registration.events, registration.data);
-                let mut event = epoll_event { events, u64: data };
-                let epoll = registration.epoll_descriptor;
-                real::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, descriptor, &mut event);
+            // From then on another thread may free it.
+            let has_gone_on = handshake::go_on_unasked(hooks, self, handshake);
+            if let (true, Wake::GoOn { rearm: Some(registration) }) = (has_gone_on, wake) {
+                rearm(descriptor, registration);
             }
         }
+    }
+}
+
+/// Registers the same interest again, unless the program has registered another one meanwhile.
+fn rearm(descriptor: c_int, registration: Registration) {
+    let hold = registry::hold(descriptor);
+    if hold.is_exclusive() && registry::look_up(descriptor) == Some(registration) {
+        let mut event = epoll_event { events: registration.events, u64: registration.data };
+        let epoll = registration.epoll_descriptor;
+        real::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, descriptor, &mut event);
     }
 }
 
@@ -374,6 +387,7 @@ pub(crate) fn finish_before_sleep() {
                 !handshake.is_ready()
             });
             event_loop.go_on(hooks, -1);
+            event_loop.empty_mailbox();
         }
         real::set_errno(errno);
     });
@@ -552,6 +566,8 @@ impl WaitCall<'_> {
     }
 
     fn execute_rested(&mut self, event_loop: &EventLoop, ns: u64) -> Step {
+        // What another thread has freed meanwhile is not executed.
+        event_loop.empty_mailbox();
         // A program that wanted to wait for less has something to do now.
         let is_over = matches!(self.timeout, Timeout::Ns(asked_ns) if asked_ns < ns);
         let extent = if is_over { Extent::All } else { Extent::Due };

@@ -136,9 +136,14 @@ enum State {
     Ready,
     /// The fibre has ended without the program; its next call is told how.
     Held,
-    /// The fibre is running on its thread: no other may touch the connection.
+    /// The fibre is running on its thread: no other may touch the connection. One that frees it
+    /// waits until it has left its fibre.
     Running,
 }
+
+/// Set in the state when another thread frees the connection: its fibre does not go on any more,
+/// but to be abandoned.
+const FREED: u8 = 1 << 7;
 
 /// The state of one handshake; its address is the handle that the provider knows.
 pub(crate) struct Handshake {
@@ -148,6 +153,8 @@ pub(crate) struct Handshake {
     state: AtomicU8,
     /// The descriptor, or −1 where the program's own BIO hides it.
     descriptor: c_int,
+    /// How often the descriptor's number had been closed before.
+    closes: u32,
     means: Means,
     wanted: Cell<Wanted>,
     wait: Cell<Wait>,
@@ -181,7 +188,7 @@ pub(crate) struct Handshake {
 
 impl Handshake {
     fn state(&self) -> State {
-        match self.state.load(Ordering::Acquire) {
+        match self.state.load(Ordering::Acquire) & !FREED {
             0 => State::Idle,
             1 => State::Parked,
             2 => State::Ready,
@@ -191,7 +198,30 @@ impl Handshake {
     }
 
     fn set_state(&self, state: State) {
-        self.state.store(state as u8, Ordering::Release);
+        let mut known = self.state.load(Ordering::Relaxed);
+        let exchange = |known: u8| {
+            let new = state as u8 | known & FREED;
+            self.state.compare_exchange_weak(known, new, Ordering::AcqRel, Ordering::Relaxed)
+        };
+        while let Err(now) = exchange(known) {
+            known = now;
+        }
+    }
+
+    /// Whether it may go on while its program does not call for it: nobody has freed it, or closed
+    /// its descriptor, whose number may be another connection's by now.
+    pub(crate) fn may_go_on_unasked(&self) -> bool {
+        self.state.load(Ordering::Acquire) & FREED == 0
+            && registry::closes(self.descriptor) == self.closes
+    }
+
+    /// Takes it up if it is executed and may go on: from then on whoever frees it waits.
+    fn take_up(&self) -> bool {
+        let (ready, running) = (State::Ready as u8, State::Running as u8);
+        let take = || {
+            self.state.compare_exchange(ready, running, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        self.may_go_on_unasked() && take()
     }
 
     /// Whether it is executed and waits to be taken up.
@@ -219,6 +249,9 @@ impl Handshake {
 
 /// Drives a handshake for the program: the body of `SSL_do_handshake`, `SSL_accept` and
 /// `SSL_read_early_data`.
+///
+/// What is not under our care may block, and the thread be cancelled there: nothing of ours is
+/// around that.
 pub(crate) fn drive(ssl: *mut c_void, call: Call) -> c_int {
     let Some(hooks) = provider() else { return call.make(ssl) };
     let driven = || EventLoop::with(|event_loop| drive_ours(hooks, event_loop, ssl, call));
@@ -273,6 +306,9 @@ fn advance(
     if handshake.is_to_be_reported.load(Ordering::Relaxed) {
         event_loop.take_from_ready(handshake);
     }
+    if !matches!(handshake.state(), State::Idle | State::Running) {
+        begin_as_libssl();
+    }
     let is_own = || event_loop.closing(|closing| closing.is_own(handshake.wait.get()));
     if handshake.state() == State::Parked && is_own() {
         count(hooks, |counters| &counters.resumes_early);
@@ -306,9 +342,6 @@ fn advance(
             ahead::go_on(hooks, event_loop, handshake);
             let is_parked = handshake.state() == State::Parked;
             if is_parked && (hooks.wait_ns)(false) == 0 && event_loop.has_nobody_else() {
-    if !matches!(handshake.state(), State::Idle | State::Running) {
-        begin_as_libssl();
-    }
                 (hooks.execute)(Extent::Due);
                 ahead::go_on(hooks, event_loop, handshake);
             }
@@ -390,8 +423,15 @@ fn begin_as_libssl() {
 ///
 /// It hears nothing of its peer meanwhile: what the peer has sent stays in the socket, so that
 /// whoever waits for that, by whatever means, finds it there, as it would natively.
-pub(crate) fn go_on_unasked(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
-    let Some(openssl) = real::openssl() else { return };
+pub(crate) fn go_on_unasked(
+    hooks: &ProviderHooks,
+    event_loop: &EventLoop,
+    handshake: &Handshake,
+) -> bool {
+    let Some(openssl) = real::openssl() else { return false };
+    if !handshake.take_up() {
+        return false;
+    }
     // What the program has left in its error queue is neither touched nor mistaken for this one's.
     let errors = Held::take(openssl, 0);
     let plug = Plug::insert(openssl, handshake.ssl);
@@ -401,12 +441,14 @@ pub(crate) fn go_on_unasked(hooks: &ProviderHooks, event_loop: &EventLoop, hands
         plug.remove(openssl, waits_for_peer);
     }
     errors.restore(openssl);
-    let Some(ended) = ended else { return };
-    // What waits for its peer hears of it; of anything else the program must be told.
-    if !waits_for_peer {
-        event_loop.add_to_ready(handshake);
+    if let Some(ended) = ended {
+        // What waits for its peer hears of it; of anything else the program must be told.
+        if !waits_for_peer {
+            event_loop.add_to_ready(handshake);
+        }
+        ended.release();
     }
-    ended.release();
+    true
 }
 
 /// Lets all handshakes go on that were executed and whose program is never to call for them.
@@ -423,6 +465,9 @@ pub(crate) fn go_on_by_themselves(
             event_loop.take_from_ready(current);
         }
         let Some(handshake) = event_loop.next_own() else { return };
+        if !handshake.take_up() {
+            continue;
+        }
         // What the call at hand has left in its error queue is not this one's.
         let errors = Held::take(openssl, 0);
         if let Some(ended) = ahead::run(hooks, event_loop, openssl, handshake) {
@@ -490,6 +535,9 @@ fn take_in(
         );
         return None;
     }
+    if engines::need_own_stack() {
+        return None;
+    }
     let descriptor = (openssl.SSL_get_fd)(ssl);
     let means = Means::of(openssl, ssl, descriptor)?;
     if means == Means::Posts {
@@ -502,6 +550,7 @@ fn take_in(
         owner: Arc::clone(event_loop.mailbox()),
         state: AtomicU8::new(State::Idle as u8),
         descriptor,
+        closes: registry::closes(descriptor),
         means,
         wanted: Cell::new(Wanted::Write),
         wait: Cell::new(Wait::default()),
@@ -576,9 +625,6 @@ extern "C" fn leave_out_extra_data(
     _index: c_int,
     _argument: c_long,
     _pointer: *mut c_void,
-    if engines::need_own_stack() {
-        return None;
-    }
 ) -> c_int {
     // SAFETY: what OpenSSL is about to give the copy.
     unsafe { handshake.write(ptr::null_mut()) };

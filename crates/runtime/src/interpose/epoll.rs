@@ -23,6 +23,7 @@ extern "C-unwind" fn epoll_ctl(
     if provider().is_none() {
         return real::epoll_ctl(epoll, operation, descriptor, event);
     }
+    let _hold = registry::hold(descriptor);
     let result = real::epoll_ctl(epoll, operation, descriptor, event);
     if result != 0 {
         return result;
@@ -153,6 +154,6 @@ fn wait_briefly(
 /// Forgets the descriptor before its number can be given to another connection.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn close(descriptor: c_int) -> c_int {
-    registry::forget(descriptor);
+    registry::close(descriptor);
     real::close(descriptor)
 }

@@ -6,6 +6,7 @@ mod ahead;
 mod alike;
 mod cancelled;
 mod early_data;
+mod elsewhere;
 mod engines;
 mod keys;
 mod orders;
