@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
-use super::guard;
+use super::{guard, vfork};
 use crate::event_loop::{self, Patience, Timeout};
 use crate::provider::provider;
 use crate::real;
@@ -154,6 +154,8 @@ fn wait_briefly(
 /// Forgets the descriptor before its number can be given to another connection.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn close(descriptor: c_int) -> c_int {
-    registry::close(descriptor);
+    if !vfork::is_child() {
+        registry::close(descriptor);
+    }
     real::close(descriptor)
 }

@@ -21,6 +21,7 @@ mod poll;
 mod receive;
 mod session;
 mod ssl;
+mod vfork;
 
 use core::ffi::c_int;
 use core::ptr;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use openssl_sys as sys;
 use widelane_testkit::rooms::has_lanes;
 
+use crate::engines::load;
 use crate::support::by_hand::{
     Connection, DATA, Epoll, accelerated_with, accelerated_with_lanes, context,
 };
@@ -38,6 +39,12 @@ fn whoever_frees_a_connection_waits_for_its_fibre() {
 fn what_was_closed_does_not_go_on() {
     let Some(counters) = accelerated_with_lanes("elsewhere::scenario_closed") else { return };
     assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 4), "{counters:?}");
+}
+
+#[test]
+fn what_a_child_of_vfork_closes_stays_open() {
+    let Some(counters) = accelerated_with_lanes("elsewhere::scenario_vfork") else { return };
+    assert_eq!(counters.parked(), 1, "{counters:?}");
 }
 
 #[test]
@@ -211,6 +218,38 @@ fn scenario_closed() {
         connection.free();
         assert_silent(&peer);
     }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_vfork() {
+    const SOURCE: &str = "int vfork(void); int close(int); void _exit(int);
+        int close_in_a_child(int descriptor) {
+            int child = vfork();
+            if (child == 0) { close(descriptor); _exit(0); }
+            return child;
+        }";
+    let library = load("vfork.so", SOURCE);
+    // SAFETY: a C string and the handle of a loaded library.
+    let function = unsafe { libc::dlsym(library, c"close_in_a_child".as_ptr()) };
+    assert!(!function.is_null());
+    // SAFETY: the signature in the source.
+    let close_in_a_child = unsafe {
+        std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn(c_int) -> c_int>(function)
+    };
+    let (context, epoll) = (context(), Epoll::new());
+    let events = libc::EPOLLIN | libc::EPOLLET;
+    let connection = Connection::parked(&context, &epoll, events);
+    let child = close_in_a_child(connection.socket.as_raw_fd());
+    assert!(child > 0);
+    let mut status = 0;
+    // SAFETY: waits for our child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    let reported = (0..10).find_map(|_| epoll.wait(20));
+    assert_eq!(reported, Some(libc::EPOLLIN.cast_unsigned()), "its turn is reported to it");
+    connection.assert_went_on();
+    connection.free();
 }
 
 /// An epoll set, and a descriptor that is registered there.

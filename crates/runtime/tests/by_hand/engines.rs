@@ -37,19 +37,24 @@ unsafe extern "C" {
 
 /// Loads a library that defines this symbol, as the program or its modules would.
 fn define(symbol: &str) {
-    let library = file("defines.so");
+    load("defines.so", &format!("char {symbol}[8];\n"));
+}
+
+/// Compiles a library of C and loads it for all; its handle.
+pub(crate) fn load(name: &str, source: &str) -> *mut c_void {
+    let library = file(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-nostdlib", "-fPIC", "-x", "c", "-", "-o"]).arg(&library);
     let mut compiler = compiler.stdin(Stdio::piped()).spawn().expect("what Rust links with");
-    let source = format!("char {symbol}[8];\n");
     let mut input = compiler.stdin.take().expect("a pipe");
     input.write_all(source.as_bytes()).expect("a compiler that reads");
     drop(input);
     assert!(compiler.wait().expect("a child").success());
     let path = CString::new(library.as_os_str().as_bytes()).expect("a path");
-    // SAFETY: the library has no code.
+    // SAFETY: the library has no code that runs by itself.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     assert!(!handle.is_null());
+    handle
 }
 
 /// Whether a handshake that has just been called for is parked.
