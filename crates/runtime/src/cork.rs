@@ -20,7 +20,7 @@ thread_local! {
 
 /// Where each thread finds what another one holds: by the address of the connection, each place for
 /// one at a time. One that is overwritten is let go when its own thread sleeps.
-static MARKS: [Mark; MARKS_COUNT] = [const { Mark::NONE }; MARKS_COUNT];
+static MARKS: [Mark; MARKS_COUNT] = [const { Mark::none() }; MARKS_COUNT];
 
 const MARKS_COUNT: usize = 256;
 
@@ -30,8 +30,9 @@ struct Mark {
 }
 
 impl Mark {
-    const NONE: Self =
-        Self { ssl: AtomicPtr::new(ptr::null_mut()), descriptor: AtomicI32::new(-1) };
+    const fn none() -> Self {
+        Self { ssl: AtomicPtr::new(ptr::null_mut()), descriptor: AtomicI32::new(-1) }
+    }
 
     fn of(ssl: *mut c_void) -> &'static Self {
         // Connections are some kilobytes apart, at multiples of 16.

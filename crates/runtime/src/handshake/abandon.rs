@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{FREED, Handshake, State, find, handle, release};
 use crate::event_loop::EventLoop;
@@ -44,12 +44,13 @@ pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
     uncancelled(|| EventLoop::with(abandoned)).unwrap_or(true)
 }
 
-/// How long a thread that frees a connection waits for its fibre. A step of a handshake takes a
-/// millisecond or two; longer ones are in a callback, which may itself wait for this thread.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How often a thread that frees a connection looks whether its fibre has paused: a fifth of a
+/// second. A step of a handshake takes a millisecond or two; longer ones are in a callback, which
+/// may itself wait for this thread.
+const LOOKS_MAX: u32 = 2_000;
 
 /// How long it sleeps in between.
-const NAP: Duration = Duration::from_micros(20);
+const NAP: Duration = Duration::from_micros(50);
 
 /// Prepares `ssl` to be used anew for another handshake; `false` if it cannot be, because another
 /// thread has its fibre.
@@ -89,11 +90,10 @@ impl Handshake {
     /// for that, since the program is going to close the socket.
     fn give_up(&self) {
         self.state.fetch_or(FREED, Ordering::AcqRel);
-        if self.state() != State::Running {
-            return;
-        }
-        let began = Instant::now();
-        while self.state() == State::Running && began.elapsed() < PATIENCE {
+        for _ in 0..LOOKS_MAX {
+            if self.state() != State::Running {
+                return;
+            }
             thread::sleep(NAP);
         }
     }

@@ -53,7 +53,7 @@ scenarios! {
     a_program_may_wait_by_other_functions_than_epoll: "scenario_other_pollers", (0, 6);
     epoll_sets_may_be_duplicated_and_nested: "scenario_other_epoll_sets", (0, 2);
     errors_of_others_are_not_taken_for_a_resumed_handshake_s: "scenario_stale_error", (0, 1);
-    a_callback_of_another_connection_does_not_drive_a_parked_one: "scenario_call_in_callback", (0, 2);
+    a_callback_of_another_connection_drives_no_parked_one: "scenario_call_in_callback", (0, 2);
     what_fails_on_a_parked_connection_says_so: "scenario_shutdown", (0, 1);
     a_copy_of_a_cleared_connection_is_freed_once: "scenario_duplicate", (1, 0);
 }
@@ -563,7 +563,9 @@ fn scenario_stale_error() {
     let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
     while epoll.wait(-1).is_none() {}
     // SAFETY: libcrypto's constant table.
-    let empty = unsafe { sys::BIO_new(sys::BIO_s_mem()) };
+    let kind = unsafe { sys::BIO_s_mem() };
+    // SAFETY: an empty BIO in memory.
+    let empty = unsafe { sys::BIO_new(kind) };
     let (none, null) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: an empty BIO in memory, of which a certificate is asked.
     let certificate = unsafe { sys::PEM_read_bio_X509(empty, none, None, null) };
