@@ -6,12 +6,14 @@
 //!
 //! Linux holds a packet by `TCP_CORK`, or by `MSG_MORE` where it is a program's BIO that sends (for
 //! 200 ms at most). It is let go by the connection's next write, by `close`, and before the thread
-//! sleeps or asks for events, whatever its program does meanwhile.
+//! sleeps or asks for events, whatever its program does meanwhile. Another thread that writes to the
+//! connection finds its mark in a table of all threads.
 #![allow(unsafe_code, reason = "asks and sets options of a socket")]
 
 use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::real;
 
@@ -19,6 +21,46 @@ thread_local! {
     static CORKED: RefCell<Vec<Corked>> = const { RefCell::new(Vec::new()) };
     /// Whether the packet that the thread sends next is to be held.
     static HOLDS_NEXT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Where each thread finds what another one holds: by the address of the connection, each place for
+/// one at a time. One that is overwritten is let go when its own thread sleeps.
+static MARKS: [Mark; MARKS_COUNT] = [const { Mark::none() }; MARKS_COUNT];
+
+const MARKS_COUNT: usize = 256;
+
+struct Mark {
+    ssl: AtomicPtr<c_void>,
+    descriptor: AtomicI32,
+}
+
+impl Mark {
+    const fn none() -> Self {
+        Self { ssl: AtomicPtr::new(ptr::null_mut()), descriptor: AtomicI32::new(-1) }
+    }
+
+    fn of(ssl: *mut c_void) -> &'static Self {
+        // Connections are some kilobytes apart, at multiples of 16.
+        let hash = (ssl.addr() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &MARKS[hash >> (usize::BITS - MARKS_COUNT.ilog2())]
+    }
+
+    fn set(ssl: *mut c_void, descriptor: c_int) {
+        let mark = Self::of(ssl);
+        mark.descriptor.store(descriptor, Ordering::Relaxed);
+        mark.ssl.store(ssl, Ordering::Release);
+    }
+
+    /// Takes the mark of a connection away; its socket, if there was one.
+    fn take(ssl: *mut c_void) -> Option<c_int> {
+        let mark = Self::of(ssl);
+        if ssl.is_null() || !ptr::eq(mark.ssl.load(Ordering::Relaxed), ssl) {
+            return None;
+        }
+        let (here, none) = (&mark.ssl, ptr::null_mut());
+        let taken = here.compare_exchange(ssl, none, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| mark.descriptor.load(Ordering::Relaxed))
+    }
 }
 
 /// A connection and its socket, either of which may be gone by now: the kernel sends what it holds
@@ -42,6 +84,7 @@ enum Way {
 pub(crate) fn hold(ssl: *mut c_void, descriptor: c_int) {
     if !is_held(descriptor) && set(descriptor, true) {
         note(Corked { ssl, descriptor, way: Way::Option });
+        Mark::set(ssl, descriptor);
     }
 }
 
@@ -69,9 +112,24 @@ pub(crate) fn flags_of_send(descriptor: c_int, flags: c_int) -> c_int {
     flags
 }
 
-/// The program has written to a connection.
+/// The program has written to a connection, which may be held by any thread.
 pub(crate) fn release(ssl: *mut c_void) {
     take(|corked| ptr::eq(corked.ssl, ssl), Corked::send);
+    if let Some(descriptor) = Mark::take(ssl) {
+        set(descriptor, false);
+    }
+}
+
+/// The thread begins to handshake. What it holds outlives what is made after this.
+pub(crate) fn begin_thread() {
+    // Error: the thread is ending.
+    let _ = CORKED.try_with(|_| ());
+}
+
+/// Whether the thread holds any.
+pub(crate) fn holds_any() -> bool {
+    // Error: the thread is ending.
+    CORKED.try_with(|corked| !corked.borrow().is_empty()).unwrap_or(false)
 }
 
 /// The thread is about to sleep, or ends its turn.
@@ -115,7 +173,10 @@ fn take(is_due: impl Fn(&Corked) -> bool, then: impl Fn(&Corked)) {
     let _ = CORKED.try_with(|all| {
         let mut all = all.borrow_mut();
         if !all.is_empty() {
-            all.extract_if(.., |corked| is_due(corked)).for_each(|corked| then(&corked));
+            all.extract_if(.., |corked| is_due(corked)).for_each(|corked| {
+                Mark::take(corked.ssl);
+                then(&corked);
+            });
         }
     });
 }
@@ -260,6 +321,20 @@ mod tests {
                 "{is_by_flag} {has_unread}"
             );
         }
+    }
+
+    #[test]
+    fn another_thread_that_writes_lets_go() {
+        let (_client, server) = pair();
+        let ssl = ptr::without_provenance_mut(0x7000);
+        hold(ssl, server.as_raw_fd());
+        let address = ssl.addr();
+        let write = || release(ptr::without_provenance_mut(address));
+        std::thread::scope(|scope| scope.spawn(write).join().unwrap());
+        assert!(!is_corked(&server) && holds_any());
+        assert_eq!(Mark::take(ssl), None);
+        release_all();
+        assert!(!holds_any());
     }
 
     #[test]

@@ -18,10 +18,10 @@ use crate::cork;
 use crate::fibre::{self, Place};
 use crate::forks;
 use crate::handshake::{self, Handshake};
-use crate::interpose::guard;
+use crate::interpose::guard_uncancelled;
 use crate::provider::provider;
 use crate::real;
-use crate::registry;
+use crate::registry::{self, Registration};
 use crate::stacks::Stacks;
 use crate::wake::Wake;
 use queue::Queue;
@@ -37,7 +37,7 @@ struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        guard((), || {
+        guard_uncancelled((), || {
             finish_before_sleep();
             // Nothing parks here any more.
             EventLoop::with(|event_loop| event_loop.waiting.set(-1));
@@ -215,7 +215,8 @@ impl EventLoop {
 
     /// Frees connections that other threads freed while their fibres were ours.
     fn empty_mailbox(&self) {
-        if self.mailbox.is_filled.swap(false, Ordering::Acquire) {
+        let is_filled = &self.mailbox.is_filled;
+        if is_filled.load(Ordering::Relaxed) && is_filled.swap(false, Ordering::Acquire) {
             for ssl in self.mailbox.take() {
                 if handshake::abandon_before_free(ssl) {
                     real::SSL_free(ssl);
@@ -224,122 +225,16 @@ impl EventLoop {
         }
     }
 
-    fn wait(
-        &self,
-        hooks: &ProviderHooks,
-        epoll: c_int,
-        events: *mut epoll_event,
-        room: c_int,
-        timeout: Timeout,
-        wait: impl Fn(Patience) -> c_int,
-    ) -> c_int {
-        let timeout_is_zero = timeout == Timeout::Zero;
-        let wait = |patience| loop {
-            let count = wait(patience);
-            let others = self.without_wakes(events, count);
-            // A program that asked for no end would be surprised by one.
-            let is_surprise = others == 0 && count > 0 && timeout == Timeout::Endless;
-            if !(is_surprise && patience == Patience::Asked) {
-                return others;
-            }
-        };
-        if self.has_nothing_to_do() {
-            return wait(Patience::Asked);
-        }
-        self.empty_mailbox();
-        self.has_posted.set(false);
-        let count = wait(Patience::Zero);
-        let (Ok(filled), Ok(room)) = (usize::try_from(count), usize::try_from(room)) else {
-            return count;
-        };
-        let executed = self.ready.len() + self.deferred.len();
-        let ready = filled + executed;
-        let mut is_over = false;
-        match self.closing(|closing| closing.poll(timeout_is_zero, ready)) {
-            // What others have finished need not wait for the rest.
-            Verdict::KeepOpen => self.execute_parked(hooks, Extent::Whole),
-            // What waits for company has an end of its own.
-            Verdict::Close => self.execute_parked(hooks, Extent::Due),
-            Verdict::Idle => match self.rest(hooks, epoll, timeout, wait) {
-                Rest::Brought(count) => return count,
-                rest => is_over = rest == Rest::Over,
-            },
-        }
-        let mut filled = self.report(hooks, epoll, events, filled, room);
-        // What goes on by itself may have parked again, and something may wait for company still.
-        let is_waiting = |filled, is_over: bool| filled == 0 && !timeout_is_zero && !is_over;
-        while is_waiting(filled, is_over) && self.closing.borrow().parked() > 0 {
-            match self.rest(hooks, epoll, timeout, wait) {
-                Rest::Brought(count) => return count,
-                rest => is_over = rest == Rest::Over,
-            }
-            filled = self.report(hooks, epoll, events, filled, room);
-        }
-        if is_waiting(filled, is_over) && !self.has_posted.get() {
-            return wait(Patience::Asked);
-        }
-        if filled == 0 && timeout == Timeout::Endless {
-            // A program that asked for no end is not told of one, but may be interrupted.
-            real::set_errno(libc::EINTR);
-            return -1;
-        }
-        c_int::try_from(filled).unwrap_or(c_int::MAX)
-    }
-
-    /// The program has nothing else to do, and nothing is to be reported: waits for company where
-    /// that is worth it, and executes what has no company to expect.
-    fn rest(
-        &self,
-        hooks: &ProviderHooks,
-        epoll: c_int,
-        timeout: Timeout,
-        wait: impl Fn(Patience) -> c_int,
-    ) -> Rest {
-        let ns = (hooks.wait_ns)(true);
-        if ns > 0 {
-            self.listen_for_wakes(hooks, epoll);
-            match wait(Patience::AtMost(ns)) {
-                0 => {}
-                count => return Rest::Brought(count),
-            }
-        }
-        // A program that wanted to wait for less has something to do now.
-        let is_over = matches!(timeout, Timeout::Ns(asked_ns) if asked_ns < ns);
-        self.execute_parked(hooks, if is_over { Extent::All } else { Extent::Due });
-        if is_over { Rest::Over } else { Rest::Ended }
-    }
-
     /// Has this thread's epoll set wake it when other workers have finished operations of its.
     fn listen_for_wakes(&self, hooks: &ProviderHooks, epoll: c_int) {
         let descriptor = (hooks.wake_descriptor)();
         if descriptor >= 0 && self.woken_by.get() != (epoll, descriptor) {
             let mut event = epoll_event { events: WAKE_EVENTS, u64: wake_data() };
+            HAS_WAKES.store(true, Ordering::Relaxed);
             // Error: the set has it already, or cannot; then what is finished is found later.
             real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, descriptor, &mut event);
             self.woken_by.set((epoll, descriptor));
         }
-    }
-
-    /// Takes those events out that only woke this thread; returns how many are left of `count`.
-    fn without_wakes(&self, events: *mut epoll_event, count: c_int) -> c_int {
-        let Some(filled) = usize::try_from(count).ok().filter(|_| self.woken_by.get().1 >= 0)
-        else {
-            return count;
-        };
-        if filled == 0 {
-            return 0;
-        }
-        // SAFETY: the kernel has just filled so many of the program's array.
-        let filled = unsafe { core::slice::from_raw_parts_mut(events, filled) };
-        let mut kept = 0;
-        for index in 0..filled.len() {
-            let event = filled[index];
-            if { event.u64 } != wake_data() {
-                filled[kept] = event;
-                kept += 1;
-            }
-        }
-        c_int::try_from(kept).unwrap_or(count)
     }
 
     /// Executes what is parked. What may go on then is in `ready`, for the caller to sort.
@@ -368,8 +263,13 @@ impl EventLoop {
         count: usize,
         room: usize,
     ) -> usize {
+        self.empty_mailbox();
         let mut filled = count;
         self.keep_ready(|handshake| {
+            // Another thread is freeing it, or its descriptor is somebody else's.
+            if !handshake.may_go_on_unasked() {
+                return false;
+            }
             let registration = registry::look_up(handshake.descriptor());
             match Wake::choose(registration, handshake.wanted(), epoll) {
                 // Not before the program listens, if it went on already.
@@ -409,15 +309,46 @@ impl EventLoop {
         while let Some(handshake) = self.warm.pop() {
             let descriptor = handshake.descriptor();
             let wake = Wake::choose(registry::look_up(descriptor), handshake.wanted(), epoll);
-            handshake::go_on_unasked(hooks, self, handshake);
-            if let Wake::GoOn { rearm: Some(registration) } = wake {
-                let (events, data) = (registration.events, registration.data);
-                let mut event = epoll_event { events, u64: data };
-                let epoll = registration.epoll_descriptor;
-                real::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, descriptor, &mut event);
+            // From then on another thread may free it.
+            let has_gone_on = handshake::go_on_unasked(hooks, self, handshake);
+            if let (true, Wake::GoOn { rearm: Some(registration) }) = (has_gone_on, wake) {
+                rearm(descriptor, registration);
             }
         }
     }
+}
+
+/// Registers the same interest again, unless the program has registered another one meanwhile.
+fn rearm(descriptor: c_int, registration: Registration) {
+    let hold = registry::hold(descriptor);
+    if hold.is_exclusive() && registry::look_up(descriptor) == Some(registration) {
+        let mut event = epoll_event { events: registration.events, u64: registration.data };
+        let epoll = registration.epoll_descriptor;
+        real::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, descriptor, &mut event);
+    }
+}
+
+/// Whether any epoll set of this process may have a registration of our own.
+static HAS_WAKES: AtomicBool = AtomicBool::new(false);
+
+/// Takes those events out that only woke a thread; returns how many are left of `count`. Threads
+/// may share an epoll set, and one of them hears of what was meant for another.
+fn without_wakes(events: *mut epoll_event, count: c_int) -> c_int {
+    let Ok(filled) = usize::try_from(count) else { return count };
+    if filled == 0 || !HAS_WAKES.load(Ordering::Relaxed) {
+        return count;
+    }
+    // SAFETY: the kernel has just filled so many of the program's array.
+    let filled = unsafe { core::slice::from_raw_parts_mut(events, filled) };
+    let mut kept = 0;
+    for index in 0..filled.len() {
+        let event = filled[index];
+        if { event.u64 } != wake_data() {
+            filled[kept] = event;
+            kept += 1;
+        }
+    }
+    c_int::try_from(kept).unwrap_or(count)
 }
 
 /// Each write to the descriptor is an event, which nobody has to take back.
@@ -456,21 +387,10 @@ pub(crate) fn finish_before_sleep() {
                 !handshake.is_ready()
             });
             event_loop.go_on(hooks, -1);
+            event_loop.empty_mailbox();
         }
         real::set_errno(errno);
     });
-}
-
-/// What a wait for company has led to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rest {
-    /// Something for the program: what its call returns.
-    Brought(c_int),
-    /// What had no more company to expect was executed.
-    Ended,
-    /// All was executed that others are not about to finish, for the program wanted to wait no
-    /// longer.
-    Over,
 }
 
 /// How long the program wants to wait.
@@ -488,7 +408,8 @@ pub(crate) enum Timeout {
 /// non-blocking, or registered with epoll: such a listener is asked when it has one.
 pub(crate) fn finish_before_accept(listener: c_int) {
     let has_unfinished = || EventLoop::with(EventLoop::has_unfinished).unwrap_or(false);
-    if provider().is_none() || !has_unfinished() || registry::look_up(listener).is_some() {
+    let has_any = || cork::holds_any() || has_unfinished();
+    if provider().is_none() || !has_any() || registry::look_up(listener).is_some() {
         return;
     }
     // SAFETY: reading the flags of a descriptor has no effect on memory.
@@ -510,6 +431,8 @@ pub(crate) enum Patience {
 }
 
 /// The body of `epoll_wait` and its relatives; `wait` calls the real one.
+///
+/// The thread may be cancelled there: it waits with nothing around that would be in the way.
 pub(crate) fn wait(
     epoll: c_int,
     events: *mut epoll_event,
@@ -518,24 +441,161 @@ pub(crate) fn wait(
     wait: impl Fn(Patience) -> c_int,
 ) -> c_int {
     let Some(hooks) = provider() else { return wait(Patience::Asked) };
-    let result = EventLoop::with(|event_loop| {
+    let wait = |patience| loop {
+        let count = wait(patience);
+        let others = without_wakes(events, count);
+        // A program that asked for no end would be surprised by one.
+        let is_surprise = others == 0 && count > 0 && timeout == Timeout::Endless;
+        if !(is_surprise && patience == Patience::Asked) {
+            return others;
+        }
+    };
+    let mut call = WaitCall { hooks, epoll, events, room, timeout, stage: Stage::Begun };
+    let mut count = 0;
+    loop {
+        let next = || EventLoop::with(|event_loop| call.next(event_loop, count));
+        match guard_uncancelled(Some(Step::Return(-1)), next) {
+            Some(Step::Wait(patience)) => count = wait(patience),
+            Some(Step::Return(count)) => return count,
+            // The thread is ending.
+            None => return wait(Patience::Asked),
+        }
+    }
+}
+
+/// One call of `epoll_wait` or a relative of it, which may wait several times.
+struct WaitCall<'a> {
+    hooks: &'a ProviderHooks,
+    epoll: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    timeout: Timeout,
+    stage: Stage,
+}
+
+/// What a call waits for now.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Nothing yet.
+    Begun,
+    /// What the program asked for, from a handshake's callback.
+    OnFibre,
+    /// What the program asked for.
+    Asked,
+    /// What is ready at once.
+    Polled,
+    /// Company, for so many nanoseconds.
+    Resting(u64),
+}
+
+/// What a call does next.
+enum Step {
+    Wait(Patience),
+    Return(c_int),
+}
+
+impl WaitCall<'_> {
+    /// Goes on from where the last wait has returned `count`.
+    fn next(&mut self, event_loop: &EventLoop, count: c_int) -> Step {
+        match self.stage {
+            Stage::Begun => self.begin(event_loop),
+            Stage::OnFibre => Step::Return(count),
+            Stage::Asked => self.end(event_loop, count),
+            Stage::Polled => self.decide(event_loop, count),
+            Stage::Resting(_) if count != 0 => self.end(event_loop, count),
+            Stage::Resting(ns) => self.execute_rested(event_loop, ns),
+        }
+    }
+
+    fn wait(&mut self, stage: Stage, patience: Patience) -> Step {
+        self.stage = stage;
+        Step::Wait(patience)
+    }
+
+    fn end(&self, event_loop: &EventLoop, count: c_int) -> Step {
+        let events = usize::try_from(count).unwrap_or(0);
+        event_loop.closing(|closing| closing.give(self.timeout == Timeout::Zero, events));
+        Step::Return(count)
+    }
+
+    fn begin(&mut self, event_loop: &EventLoop) -> Step {
         if event_loop.is_on_fibre() {
-            return wait(Patience::Asked);
+            return self.wait(Stage::OnFibre, Patience::Asked);
         }
         if !event_loop.has_polled() {
             forks::watch();
-            (hooks.begin_thread)();
+            (self.hooks.begin_thread)();
+            cork::begin_thread();
             // Error: the thread is ending.
             let _ = END.try_with(|_| ());
         }
-        event_loop.waiting.set(epoll);
+        event_loop.waiting.set(self.epoll);
         cork::release_all();
-        let count = event_loop.wait(hooks, epoll, events, room, timeout, &wait);
-        let events = usize::try_from(count).unwrap_or(0);
-        event_loop.closing(|closing| closing.give(timeout == Timeout::Zero, events));
-        count
-    });
-    result.unwrap_or_else(|| wait(Patience::Asked))
+        if event_loop.has_nothing_to_do() {
+            return self.wait(Stage::Asked, Patience::Asked);
+        }
+        event_loop.empty_mailbox();
+        event_loop.has_posted.set(false);
+        self.wait(Stage::Polled, Patience::Zero)
+    }
+
+    /// Decides about the batch where `count` events are ready.
+    fn decide(&mut self, event_loop: &EventLoop, count: c_int) -> Step {
+        let Ok(filled) = usize::try_from(count) else { return self.end(event_loop, count) };
+        let executed = event_loop.ready.len() + event_loop.deferred.len();
+        let (is_zero, ready) = (self.timeout == Timeout::Zero, filled + executed);
+        match event_loop.closing(|closing| closing.poll(is_zero, ready)) {
+            // What others have finished need not wait for the rest.
+            Verdict::KeepOpen => event_loop.execute_parked(self.hooks, Extent::Whole),
+            // What waits for company has an end of its own.
+            Verdict::Close => event_loop.execute_parked(self.hooks, Extent::Due),
+            Verdict::Idle => return self.rest(event_loop),
+        }
+        self.report(event_loop, filled, false)
+    }
+
+    /// The program has nothing else to do, and nothing is to be reported: waits for company where
+    /// that is worth it, and executes what has no company to expect.
+    fn rest(&mut self, event_loop: &EventLoop) -> Step {
+        let ns = (self.hooks.wait_ns)(true);
+        if ns == 0 {
+            return self.execute_rested(event_loop, ns);
+        }
+        event_loop.listen_for_wakes(self.hooks, self.epoll);
+        self.wait(Stage::Resting(ns), Patience::AtMost(ns))
+    }
+
+    fn execute_rested(&mut self, event_loop: &EventLoop, ns: u64) -> Step {
+        // What another thread has freed meanwhile is not executed.
+        event_loop.empty_mailbox();
+        // A program that wanted to wait for less has something to do now.
+        let is_over = matches!(self.timeout, Timeout::Ns(asked_ns) if asked_ns < ns);
+        let extent = if is_over { Extent::All } else { Extent::Due };
+        event_loop.execute_parked(self.hooks, extent);
+        self.report(event_loop, 0, is_over)
+    }
+
+    /// Reports what was executed behind the `count` events that are ready. If that is nothing, and
+    /// the program has not waited long enough, waits on.
+    fn report(&mut self, event_loop: &EventLoop, count: usize, is_over: bool) -> Step {
+        let room = usize::try_from(self.room).unwrap_or(0);
+        let filled = event_loop.report(self.hooks, self.epoll, self.events, count, room);
+        let is_waiting = filled == 0 && self.timeout != Timeout::Zero && !is_over;
+        // What goes on by itself may have parked again, and something may wait for company still.
+        if is_waiting && event_loop.closing(|closing| closing.parked()) > 0 {
+            return self.rest(event_loop);
+        }
+        if is_waiting && !event_loop.has_posted.get() {
+            return self.wait(Stage::Asked, Patience::Asked);
+        }
+        if filled == 0 && self.timeout == Timeout::Endless {
+            // A program that asked for no end is not told of one, but may be interrupted.
+            let step = self.end(event_loop, -1);
+            real::set_errno(libc::EINTR);
+            return step;
+        }
+        self.end(event_loop, c_int::try_from(filled).unwrap_or(c_int::MAX))
+    }
 }
 
 /// `RuntimeHooks::pause`.

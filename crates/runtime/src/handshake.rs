@@ -34,8 +34,10 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use widelane_reserve::Stack;
 
 use crate::closing::{Verdict, Wait};
+use crate::engines;
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::fibre::Place;
+use crate::interpose::guard_uncancelled;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, is_private_key_state, provider};
@@ -136,9 +138,14 @@ enum State {
     Ready,
     /// The fibre has ended without the program; its next call is told how.
     Held,
-    /// The fibre is running on its thread: no other may touch the connection.
+    /// The fibre is running on its thread: no other may touch the connection. One that frees it
+    /// waits until it has left its fibre.
     Running,
 }
+
+/// Set in the state when another thread frees the connection: its fibre does not go on any more,
+/// but to be abandoned.
+const FREED: u8 = 1 << 7;
 
 /// The state of one handshake; its address is the handle that the provider knows.
 pub(crate) struct Handshake {
@@ -148,6 +155,8 @@ pub(crate) struct Handshake {
     state: AtomicU8,
     /// The descriptor, or −1 where the program's own BIO hides it.
     descriptor: c_int,
+    /// How often the descriptor's number had been closed before.
+    closes: u32,
     means: Means,
     wanted: Cell<Wanted>,
     wait: Cell<Wait>,
@@ -181,7 +190,7 @@ pub(crate) struct Handshake {
 
 impl Handshake {
     fn state(&self) -> State {
-        match self.state.load(Ordering::Acquire) {
+        match self.state.load(Ordering::Acquire) & !FREED {
             0 => State::Idle,
             1 => State::Parked,
             2 => State::Ready,
@@ -191,7 +200,30 @@ impl Handshake {
     }
 
     fn set_state(&self, state: State) {
-        self.state.store(state as u8, Ordering::Release);
+        let mut known = self.state.load(Ordering::Relaxed);
+        let exchange = |known: u8| {
+            let new = state as u8 | known & FREED;
+            self.state.compare_exchange_weak(known, new, Ordering::AcqRel, Ordering::Relaxed)
+        };
+        while let Err(now) = exchange(known) {
+            known = now;
+        }
+    }
+
+    /// Whether it may go on while its program does not call for it: nobody has freed it, or closed
+    /// its descriptor, whose number may be another connection's by now.
+    pub(crate) fn may_go_on_unasked(&self) -> bool {
+        self.state.load(Ordering::Acquire) & FREED == 0
+            && registry::closes(self.descriptor) == self.closes
+    }
+
+    /// Takes it up if it is executed and may go on: from then on whoever frees it waits.
+    fn take_up(&self) -> bool {
+        let (ready, running) = (State::Ready as u8, State::Running as u8);
+        let take = || {
+            self.state.compare_exchange(ready, running, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        self.may_go_on_unasked() && take()
     }
 
     /// Whether it is executed and waits to be taken up.
@@ -219,21 +251,51 @@ impl Handshake {
 
 /// Drives a handshake for the program: the body of `SSL_do_handshake`, `SSL_accept` and
 /// `SSL_read_early_data`.
+///
+/// What is not under our care may block, and the thread be cancelled there: nothing of ours is
+/// around that.
 pub(crate) fn drive(ssl: *mut c_void, call: Call) -> c_int {
     let Some(hooks) = provider() else { return call.make(ssl) };
-    let driven = EventLoop::with(|event_loop| {
-        if event_loop.is_on_fibre() {
-            return call.make(ssl);
-        }
-        let Some(handshake) = find(ssl).or_else(|| take_in(hooks, event_loop, ssl)) else {
-            return methods::within_libssl(|| call.make(ssl));
+    let driven = || EventLoop::with(|event_loop| drive_ours(hooks, event_loop, ssl, call));
+    match guard_uncancelled(Some(Driven::Told(call.later())), driven) {
+        Some(Driven::Told(result)) => result,
+        Some(Driven::Unknown) => methods::within_libssl(|| call.make(ssl)),
+        Some(Driven::Passed) | None => call.make(ssl),
+    }
+}
+
+/// What became of a call that drives a handshake.
+enum Driven {
+    /// What it returns.
+    Told(c_int),
+    /// It is for libssl.
+    Passed,
+    /// The same, for a handshake that is not under our care.
+    Unknown,
+}
+
+fn drive_ours(
+    hooks: &ProviderHooks,
+    event_loop: &EventLoop,
+    ssl: *mut c_void,
+    call: Call,
+) -> Driven {
+    if event_loop.is_on_fibre() {
+        // A callback drives the connection that it was called for, or another one, which may be
+        // suspended itself.
+        let is_suspended = |handshake: &Handshake| {
+            handshake.state() != State::Idle && !handshake.is_on(event_loop)
         };
-        if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
-            return told_elsewhere(handshake, call).unwrap_or_else(|| call.make(ssl));
-        }
-        advance(hooks, event_loop, handshake, call)
-    });
-    driven.unwrap_or_else(|| call.make(ssl))
+        let is_another = find(ssl).is_some_and(is_suspended);
+        return if is_another { Driven::Told(postponed(call)) } else { Driven::Passed };
+    }
+    let Some(handshake) = find(ssl).or_else(|| take_in(hooks, event_loop, ssl)) else {
+        return Driven::Unknown;
+    };
+    if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+        return told_elsewhere(handshake, call).map_or(Driven::Passed, Driven::Told);
+    }
+    Driven::Told(advance(hooks, event_loop, handshake, call))
 }
 
 /// Lets the handshake go on as far as it gets.
@@ -245,6 +307,9 @@ fn advance(
 ) -> c_int {
     if handshake.is_to_be_reported.load(Ordering::Relaxed) {
         event_loop.take_from_ready(handshake);
+    }
+    if !matches!(handshake.state(), State::Idle | State::Running) {
+        begin_as_libssl();
     }
     let is_own = || event_loop.closing(|closing| closing.is_own(handshake.wait.get()));
     if handshake.state() == State::Parked && is_own() {
@@ -346,12 +411,29 @@ fn postponed(call: Call) -> c_int {
     call.later()
 }
 
-/// Lets a handshake go on that was executed and whose program does not call for it on this thread.
+/// Does what libssl does at the beginning of each call, which a suspended handshake has behind it:
+/// what the program's other connections have left in the error queue is not this one's.
+fn begin_as_libssl() {
+    if let Some(openssl) = real::openssl() {
+        (openssl.ERR_clear_error)();
+    }
+    real::set_errno(0);
+}
+
+/// Lets a handshake go on that was executed and whose program does not call for it on this thread;
+/// false if it may not.
 ///
 /// It hears nothing of its peer meanwhile: what the peer has sent stays in the socket, so that
 /// whoever waits for that, by whatever means, finds it there, as it would natively.
-pub(crate) fn go_on_unasked(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
-    let Some(openssl) = real::openssl() else { return };
+pub(crate) fn go_on_unasked(
+    hooks: &ProviderHooks,
+    event_loop: &EventLoop,
+    handshake: &Handshake,
+) -> bool {
+    let Some(openssl) = real::openssl() else { return false };
+    if !handshake.take_up() {
+        return false;
+    }
     // What the program has left in its error queue is neither touched nor mistaken for this one's.
     let errors = Held::take(openssl, 0);
     let plug = Plug::insert(openssl, handshake.ssl);
@@ -361,12 +443,14 @@ pub(crate) fn go_on_unasked(hooks: &ProviderHooks, event_loop: &EventLoop, hands
         plug.remove(openssl, waits_for_peer);
     }
     errors.restore(openssl);
-    let Some(ended) = ended else { return };
-    // What waits for its peer hears of it; of anything else the program must be told.
-    if !waits_for_peer {
-        event_loop.add_to_ready(handshake);
+    if let Some(ended) = ended {
+        // What waits for its peer hears of it; of anything else the program must be told.
+        if !waits_for_peer {
+            event_loop.add_to_ready(handshake);
+        }
+        ended.release();
     }
-    ended.release();
+    true
 }
 
 /// Lets all handshakes go on that were executed and whose program is never to call for them.
@@ -383,6 +467,9 @@ pub(crate) fn go_on_by_themselves(
             event_loop.take_from_ready(current);
         }
         let Some(handshake) = event_loop.next_own() else { return };
+        if !handshake.take_up() {
+            continue;
+        }
         // What the call at hand has left in its error queue is not this one's.
         let errors = Held::take(openssl, 0);
         if let Some(ended) = ahead::run(hooks, event_loop, openssl, handshake) {
@@ -450,6 +537,9 @@ fn take_in(
         );
         return None;
     }
+    if engines::need_own_stack() {
+        return None;
+    }
     let descriptor = (openssl.SSL_get_fd)(ssl);
     let means = Means::of(openssl, ssl, descriptor)?;
     if means == Means::Posts {
@@ -462,6 +552,7 @@ fn take_in(
         owner: Arc::clone(event_loop.mailbox()),
         state: AtomicU8::new(State::Idle as u8),
         descriptor,
+        closes: registry::closes(descriptor),
         means,
         wanted: Cell::new(Wanted::Write),
         wait: Cell::new(Wait::default()),

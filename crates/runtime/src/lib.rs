@@ -13,6 +13,7 @@
 //! * [`keys`]: private keys are read with decoders that are kept, and [`transfer`]: moved into the
 //!   provider;
 //! * [`foreign`]: what is linked with another OpenSSL than the server is kept apart from all this;
+//! * [`engines`]: programs whose interpreters cannot run on fibres are left alone;
 //! * [`forks`]: what was suspended before a fork stays with the parent;
 //! * [`methods`]: what handshakes look up by name is kept by their thread;
 //! * [`sessions`]: how sessions are encoded, and which of them a program has to store;
@@ -28,6 +29,7 @@ mod activate;
 mod closing;
 mod config;
 mod cork;
+mod engines;
 mod event_loop;
 mod fibre;
 mod foreign;

@@ -41,23 +41,18 @@ thread_local! {
 
 /// Calls a function of libssl, whose look-ups are answered from what the thread keeps, as all are
 /// on a handshake's fibre.
+///
+/// A thread that is cancelled in there, or a callback that throws, leaves no destructor behind.
 pub(crate) fn within_libssl<T>(f: impl FnOnce() -> T) -> T {
-    struct Restore(bool);
-
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            // Error: the thread is ending.
-            let _ = IS_IN_LIBSSL.try_with(|is_in| is_in.set(self.0));
-        }
-    }
-
     // A fibre may be left in the middle of the call.
     if provider().is_none() || is_on_fibre() {
         return f();
     }
     let before = IS_IN_LIBSSL.try_with(|is_in| is_in.replace(true)).unwrap_or(true);
-    let _restore = Restore(before);
-    f()
+    let result = f();
+    // Error: the thread is ending.
+    let _ = IS_IN_LIBSSL.try_with(|is_in| is_in.set(before));
+    result
 }
 
 /// Has all look-ups of the calling thread answered like that, those of its program included: nginx

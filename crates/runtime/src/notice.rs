@@ -12,6 +12,7 @@ pub(crate) enum Notice {
     NoGroup = 1 << 1,
     SecondOpenSsl = 1 << 2,
     Unaccelerated = 1 << 3,
+    OwnStack = 1 << 4,
 }
 
 /// What has been said, in memory that is shared with processes forked from this one: a server that

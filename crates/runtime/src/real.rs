@@ -75,6 +75,8 @@ macro_rules! next_functions {
     )*) => {
         $(
             /// The function of this name that the program would call without us.
+            ///
+            /// A thread that is cancelled in it unwinds, and so does one in a callback that throws.
             #[allow(non_snake_case, reason = "the names of OpenSSL")]
             pub(crate) fn $name($($argument: $type),*) $(-> $result)? {
                 static NEXT: Next = Next::new(concat!(stringify!($name), "\0"));
@@ -85,9 +87,10 @@ macro_rules! next_functions {
                 }
                 // SAFETY: the function of this name has this signature, by its public header.
                 let function = unsafe {
-                    core::mem::transmute::<*mut c_void, extern "C" fn($($type),*) $(-> $result)?>(
-                        address,
-                    )
+                    core::mem::transmute::<
+                        *mut c_void,
+                        extern "C-unwind" fn($($type),*) $(-> $result)?,
+                    >(address)
                 };
                 function($($argument),*)
             }
@@ -234,6 +237,9 @@ next_functions! {
     ) -> *mut c_void, or ptr::null_mut();
     fn SSL_CTX_sess_get_new_cb(context: *mut c_void) -> Option<NewSession>, or None;
     fn SSL_CTX_sess_set_new_cb(context: *mut c_void, new_session: Option<NewSession>);
+    fn SSL_CTX_set_cert_cb(
+        context: *mut c_void, callback: CertificateCallback, argument: *mut c_void
+    );
     fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int, or 0;
     fn SSL_CTX_use_PrivateKey_file(
         context: *mut c_void, file: *const c_char, format: c_int
@@ -254,6 +260,9 @@ next_functions! {
     fn SSL_read_ex(
         ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
     ) -> c_int, or 0;
+    fn SSL_set_cert_cb(
+        ssl: *mut c_void, callback: CertificateCallback, argument: *mut c_void
+    );
     fn SSL_shutdown(ssl: *mut c_void) -> c_int, or -1;
     fn SSL_want(ssl: *const c_void) -> c_int, or SSL_NOTHING;
     fn SSL_write(ssl: *mut c_void, buffer: *const c_void, bytes: c_int) -> c_int, or -1;
@@ -266,6 +275,10 @@ next_functions! {
 /// confirmed, and an argument of the program's.
 pub(crate) type PasswordCallback =
     Option<unsafe extern "C" fn(*mut c_char, c_int, c_int, *mut c_void) -> c_int>;
+
+/// What libssl asks for a certificate: the connection, and an argument of the program's.
+pub(crate) type CertificateCallback =
+    Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int>;
 
 /// What OpenSSL hands the parameters of a key to, with an argument of the caller's.
 pub(crate) type ParametersCallback = extern "C" fn(*const c_void, *mut c_void) -> c_int;
@@ -574,7 +587,7 @@ pub(crate) fn function_in(library: *mut c_void, name: &CStr) -> Option<*mut c_vo
 
 /// Calls `function`, the `SSL_CTX_new` of a library beside ours.
 pub(crate) fn call_context_maker(function: *mut c_void, method: *const c_void) -> *mut c_void {
-    type Maker = extern "C" fn(*const c_void) -> *mut c_void;
+    type Maker = extern "C-unwind" fn(*const c_void) -> *mut c_void;
     // SAFETY: the function of this name has this signature, by its public header.
     let function = unsafe { core::mem::transmute::<*mut c_void, Maker>(function) };
     function(method)

@@ -3,11 +3,17 @@
 //! A finished handshake is reported to the program as an event with the program's own data word,
 //! which only the program's `epoll_ctl` call knows; so those calls are remembered here. One slot
 //! per descriptor number, made of atomics only: it is written by `close` too, which must work in
-//! signal handlers, and no thread ever waits for another.
+//! signal handlers.
+//!
+//! The kernel and this record change one after the other. Whoever tells the kernel of a
+//! registration holds the slot until the record says the same ([`hold`]), so that we never tell the
+//! kernel again what the program has just replaced.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::hint;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
+use std::thread;
 
 /// Descriptors per page; a page is allocated when its first descriptor is registered.
 const PAGE_SLOTS: usize = 1024;
@@ -25,38 +31,88 @@ pub(crate) struct Registration {
     pub(crate) data: u64,
 }
 
+/// How often another thread is let go first that holds a slot. It does so for one system call; one
+/// that takes longer was interrupted by a signal handler that calls us, or lost in a fork.
+const TURNS_MAX: u32 = 1_000;
+
 /// Who (the epoll descriptor plus one, and the event mask; 0 means nobody) and what (the data
 /// word).
+#[derive(Default)]
 struct Slot {
     who: AtomicU64,
     data: AtomicU64,
+    /// How often the descriptor was closed.
+    closes: AtomicU32,
+    is_held: AtomicBool,
+}
+
+/// A registration that nobody else tells the kernel of.
+pub(crate) struct Hold {
+    slot: Option<&'static Slot>,
+    is_exclusive: bool,
+}
+
+impl Hold {
+    /// Whether it is really held: nobody is waited for without end.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.is_exclusive
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            slot.is_held.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Holds the registration of `descriptor`.
+pub(crate) fn hold(descriptor: c_int) -> Hold {
+    let slot = slot(descriptor);
+    let Some(held) = slot else { return Hold { slot, is_exclusive: false } };
+    for turn in 0..TURNS_MAX {
+        if !held.is_held.swap(true, Ordering::Acquire) {
+            return Hold { slot, is_exclusive: true };
+        }
+        if turn < TURNS_MAX / 10 { hint::spin_loop() } else { thread::yield_now() }
+    }
+    Hold { slot, is_exclusive: false }
 }
 
 /// Remembers that `descriptor` was added or modified.
 pub(crate) fn remember(descriptor: c_int, registration: Registration) {
-    let Some((page, index)) = position(descriptor) else { return };
-    let slots = TABLE[page].get_or_init(|| {
-        (0..PAGE_SLOTS).map(|_| Slot { who: AtomicU64::new(0), data: AtomicU64::new(0) }).collect()
-    });
-    let slot = &slots[index];
+    let Some(slot) = slot(descriptor) else { return };
     let epoll_descriptor = registration.epoll_descriptor as u32 as u64 + 1;
     slot.who.store(0, Ordering::Release);
     slot.data.store(registration.data, Ordering::Release);
     slot.who.store(epoll_descriptor << 32 | u64::from(registration.events), Ordering::Release);
 }
 
-/// Forgets `descriptor`: it was removed, or closed.
+/// Forgets `descriptor`: it was removed.
 pub(crate) fn forget(descriptor: c_int) {
-    let Some((page, index)) = position(descriptor) else { return };
-    if let Some(slots) = TABLE[page].get() {
-        slots[index].who.store(0, Ordering::Release);
+    if let Some(slot) = known_slot(descriptor) {
+        slot.who.store(0, Ordering::Release);
     }
+}
+
+/// Forgets `descriptor`, which is about to be closed: its number may mean something else then.
+pub(crate) fn close(descriptor: c_int) {
+    if let Some(slot) = known_slot(descriptor) {
+        slot.closes.fetch_add(1, Ordering::Release);
+        slot.who.store(0, Ordering::Release);
+    }
+}
+
+/// How often `descriptor` was closed, counted from the first time that anybody asks for one of its
+/// page or registers it.
+pub(crate) fn closes(descriptor: c_int) -> u32 {
+    slot(descriptor).map_or(0, |slot| slot.closes.load(Ordering::Acquire))
 }
 
 /// The registration of `descriptor`, if it has one.
 pub(crate) fn look_up(descriptor: c_int) -> Option<Registration> {
-    let (page, index) = position(descriptor)?;
-    let slot = &TABLE[page].get()?[index];
+    let slot = known_slot(descriptor)?;
     let who = slot.who.load(Ordering::Acquire);
     let data = slot.data.load(Ordering::Acquire);
     if who == 0 || slot.who.load(Ordering::Acquire) != who {
@@ -64,6 +120,19 @@ pub(crate) fn look_up(descriptor: c_int) -> Option<Registration> {
     }
     let epoll_descriptor = ((who >> 32) - 1) as c_int;
     Some(Registration { epoll_descriptor, events: who as u32, data })
+}
+
+/// The slot of `descriptor`, whose page is made if nobody has asked for it.
+fn slot(descriptor: c_int) -> Option<&'static Slot> {
+    let (page, index) = position(descriptor)?;
+    let slots = TABLE[page].get_or_init(|| (0..PAGE_SLOTS).map(|_| Slot::default()).collect());
+    Some(&slots[index])
+}
+
+/// The same, if its page exists.
+fn known_slot(descriptor: c_int) -> Option<&'static Slot> {
+    let (page, index) = position(descriptor)?;
+    Some(&TABLE[page].get()?[index])
 }
 
 fn position(descriptor: c_int) -> Option<(usize, usize)> {
@@ -92,12 +161,36 @@ mod tests {
     }
 
     #[test]
+    fn counts_how_often_a_descriptor_is_closed() {
+        let descriptor = 5001;
+        let before = closes(descriptor);
+        remember(descriptor, Registration { epoll_descriptor: 3, events: 1, data: 1 });
+        close(descriptor);
+        assert_eq!((closes(descriptor), look_up(descriptor)), (before + 1, None));
+        forget(descriptor);
+        assert_eq!(closes(descriptor), before + 1);
+        assert_eq!(closes(descriptor + 1), 0);
+    }
+
+    #[test]
+    fn holds_one_at_a_time_and_waits_for_none_without_end() {
+        let descriptor = 5002;
+        let first = hold(descriptor);
+        assert!(first.is_exclusive() && hold(descriptor + 1).is_exclusive());
+        assert!(!hold(descriptor).is_exclusive());
+        drop(first);
+        assert!(hold(descriptor).is_exclusive());
+        assert!(!hold(-1).is_exclusive());
+    }
+
+    #[test]
     fn descriptors_out_of_range_are_ignored() {
         let registration = Registration { epoll_descriptor: 3, events: 1, data: 1 };
         for descriptor in [-1, c_int::MIN, (PAGES * PAGE_SLOTS) as c_int, c_int::MAX] {
             remember(descriptor, registration);
             forget(descriptor);
-            assert_eq!(look_up(descriptor), None);
+            close(descriptor);
+            assert_eq!((look_up(descriptor), closes(descriptor)), (None, 0));
         }
         let last = (PAGES * PAGE_SLOTS) as c_int - 1;
         remember(last, registration);

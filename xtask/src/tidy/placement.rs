@@ -86,6 +86,7 @@ const INSTRUCTIONS: &[Placement] = &[
             "crates/provider/src/stack.rs", // the switch to a stack of its own
             "crates/runtime/src/fibre.rs", // the switch between fibres
             "crates/runtime/src/interpose/load.rs", // a jump to the loader, which tells its caller
+            "crates/runtime/src/interpose/vfork.rs", // returns twice
             "crates/secret/src",
             "crates/testkit/src/trace/follow.rs", // ways into code that is made at run time
         ],
@@ -217,11 +218,13 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/interpose/fetch.rs",
         "crates/runtime/src/interpose/load.rs",
         "crates/runtime/src/interpose/memory.rs",
+        "crates/runtime/src/interpose/mod.rs",
         "crates/runtime/src/interpose/pem.rs",
         "crates/runtime/src/interpose/poll.rs",
         "crates/runtime/src/interpose/session.rs",
         "crates/runtime/src/interpose/socket.rs",
         "crates/runtime/src/interpose/ssl.rs",
+        "crates/runtime/src/interpose/vfork.rs",
         "crates/runtime/src/keys.rs",
         "crates/runtime/src/methods.rs",
         "crates/runtime/src/notice.rs",

@@ -4,9 +4,12 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
-use super::{Handshake, State, find, handle, release};
+use super::{FREED, Handshake, State, find, handle, release};
 use crate::event_loop::EventLoop;
+use crate::interpose::uncancelled;
 use crate::provider::provider;
 use crate::real::{self, OpenSsl};
 
@@ -14,29 +17,40 @@ use crate::real::{self, OpenSsl};
 /// will.
 pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
     let Some(handshake) = provider().and_then(|_| find(ssl)) else { return true };
-    let is_to_be_reported = handshake.is_to_be_reported.load(Ordering::Acquire);
-    if handshake.state() == State::Idle && !is_to_be_reported {
+    if handshake.state() == State::Idle && !handshake.is_listed() {
         return true;
     }
-    EventLoop::with(|event_loop| {
+    let abandoned = |event_loop: &EventLoop| {
         let is_own = Arc::ptr_eq(&handshake.owner, event_loop.mailbox());
         if is_own && !event_loop.is_on_fibre() {
             abandon(event_loop, handshake, true);
-            true
-        } else if is_own {
+            return true;
+        }
+        if is_own {
             // Another's fibre runs, and this one's cannot meanwhile.
             handshake.withdraw(event_loop);
-            handshake.state() != State::Ready || !handshake.owner.post(ssl)
-        } else if handshake.state() == State::Held && !is_to_be_reported {
-            // Its fibre is gone already.
-            true
-        } else {
-            // Should that thread be gone, its fibre is lost, but the rest can be freed here.
-            !handshake.owner.post(ssl)
+            if handshake.state() != State::Ready {
+                return true;
+            }
         }
-    })
-    .unwrap_or(true)
+        handshake.give_up();
+        if matches!(handshake.state(), State::Idle | State::Held) && !handshake.is_listed() {
+            // Its fibre is gone already.
+            return true;
+        }
+        // Should that thread be gone, its fibre is lost, but the rest can be freed here.
+        !handshake.owner.post(ssl)
+    };
+    uncancelled(|| EventLoop::with(abandoned)).unwrap_or(true)
 }
+
+/// How often a thread that frees a connection looks whether its fibre has paused: a fifth of a
+/// second. A step of a handshake takes a millisecond or two; longer ones are in a callback, which
+/// may itself wait for this thread.
+const LOOKS_MAX: u32 = 2_000;
+
+/// How long it sleeps in between.
+const NAP: Duration = Duration::from_micros(50);
 
 /// Prepares `ssl` to be used anew for another handshake; `false` if it cannot be, because another
 /// thread has its fibre.
@@ -66,6 +80,24 @@ pub(crate) fn abandon_before_clear(ssl: *mut c_void) -> bool {
 }
 
 impl Handshake {
+    /// Whether its thread is to report it. Asked behind the state: its thread lists it before it
+    /// says that it has left its fibre.
+    fn is_listed(&self) -> bool {
+        self.is_to_be_reported.load(Ordering::Acquire)
+    }
+
+    /// Marks it as freed: its thread does not let it go on any more. If its fibre is running, waits
+    /// for that, since the program is going to close the socket.
+    fn give_up(&self) {
+        self.state.fetch_or(FREED, Ordering::AcqRel);
+        for _ in 0..LOOKS_MAX {
+            if self.state() != State::Running {
+                return;
+            }
+            thread::sleep(NAP);
+        }
+    }
+
     /// Takes its operation back, and itself out of all lists: it does not go on by itself any more.
     fn withdraw(&self, event_loop: &EventLoop) {
         event_loop.take_from_ready(self);
@@ -87,6 +119,8 @@ fn abandon(event_loop: &EventLoop, handshake: &Handshake, is_freed: bool) {
     let Some(openssl) = real::openssl() else { return };
     let errno = real::errno();
     handshake.withdraw(event_loop);
+    // It goes on once more.
+    handshake.state.fetch_and(!FREED, Ordering::AcqRel);
     if matches!(handshake.state(), State::Idle | State::Running) {
         return;
     }

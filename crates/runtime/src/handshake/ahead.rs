@@ -43,14 +43,16 @@ pub(super) fn go_on(hooks: &ProviderHooks, event_loop: &EventLoop, own: &Handsha
         if (openssl.ERR_peek_error)() != 0 {
             continue;
         }
-        if let Some(ended) = run(hooks, event_loop, openssl, handshake) {
+        if handshake.take_up()
+            && let Some(ended) = run(hooks, event_loop, openssl, handshake)
+        {
             ended.release();
         }
         event_loop.take_from_ready(own);
     }
 }
 
-/// Runs the fibre of a handshake that was executed, without its program; what ends for good is held
+/// Runs the fibre of a handshake that was taken up, without its program; what ends for good is held
 /// until the program calls. The error queue is empty before. Returns nothing if it has parked
 /// again.
 pub(super) fn run<'a>(

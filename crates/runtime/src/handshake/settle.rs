@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::{State, advance, find, take_in, told_elsewhere};
 use crate::event_loop::EventLoop;
+use crate::interpose::uncancelled;
 use crate::provider::provider;
 use crate::real::{self, OpenSsl};
 
@@ -23,7 +24,7 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
     if !is_suspended && !handshakes_first(openssl, ssl) {
         return Some(());
     }
-    EventLoop::with(|event_loop| {
+    let settled = |event_loop: &EventLoop| {
         if event_loop.is_on_fibre() {
             // A callback of the program uses the connection that it was called for, or another one.
             let is_its_own = known.is_some_and(|handshake| handshake.is_on(event_loop));
@@ -57,8 +58,8 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
         // Nobody has said whether it is to accept or to connect; the function says that its way.
         (openssl.ERR_pop_to_mark)();
         Some(())
-    })
-    .flatten()
+    };
+    uncancelled(|| EventLoop::with(settled)).flatten()
 }
 
 /// Whether libssl handshakes before it reads or writes.

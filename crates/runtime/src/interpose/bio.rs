@@ -16,7 +16,7 @@ use crate::real;
 const BIO_CTRL_FLUSH: c_int = 11;
 
 #[unsafe(no_mangle)]
-extern "C" fn BIO_ctrl(
+extern "C-unwind" fn BIO_ctrl(
     bio: *mut c_void,
     command: c_int,
     number: c_long,

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
-use super::guard;
+use super::{guard, vfork};
 use crate::cork;
 use crate::event_loop::{self, Patience, Timeout};
 use crate::provider::provider;
@@ -15,14 +15,18 @@ use crate::real;
 use crate::registry::{self, Registration};
 
 #[unsafe(no_mangle)]
-extern "C" fn epoll_ctl(
+extern "C-unwind" fn epoll_ctl(
     epoll: c_int,
     operation: c_int,
     descriptor: c_int,
     event: *mut epoll_event,
 ) -> c_int {
+    if provider().is_none() {
+        return real::epoll_ctl(epoll, operation, descriptor, event);
+    }
+    let _hold = registry::hold(descriptor);
     let result = real::epoll_ctl(epoll, operation, descriptor, event);
-    if result != 0 || provider().is_none() {
+    if result != 0 {
         return result;
     }
     let errno = real::errno();
@@ -41,46 +45,40 @@ extern "C" fn epoll_ctl(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn epoll_wait(
+extern "C-unwind" fn epoll_wait(
     epoll: c_int,
     events: *mut epoll_event,
     room: c_int,
     timeout: c_int,
 ) -> c_int {
-    guard(-1, || {
-        let asked = timeout_of(timeout);
-        event_loop::wait(epoll, events, room, asked, |patience| match patience {
-            Patience::Zero => real::epoll_wait(epoll, events, room, 0),
-            Patience::AtMost(ns) => {
-                wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), ptr::null())
-            }
-            Patience::Asked => real::epoll_wait(epoll, events, room, timeout),
-        })
+    let asked = timeout_of(timeout);
+    event_loop::wait(epoll, events, room, asked, |patience| match patience {
+        Patience::Zero => real::epoll_wait(epoll, events, room, 0),
+        Patience::AtMost(ns) => {
+            wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), ptr::null())
+        }
+        Patience::Asked => real::epoll_wait(epoll, events, room, timeout),
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn epoll_pwait(
+extern "C-unwind" fn epoll_pwait(
     epoll: c_int,
     events: *mut epoll_event,
     room: c_int,
     timeout: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    guard(-1, || {
-        let asked = timeout_of(timeout);
-        event_loop::wait(epoll, events, room, asked, |patience| match patience {
-            Patience::Zero => real::epoll_pwait(epoll, events, room, 0, mask),
-            Patience::AtMost(ns) => {
-                wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask)
-            }
-            Patience::Asked => real::epoll_pwait(epoll, events, room, timeout, mask),
-        })
+    let asked = timeout_of(timeout);
+    event_loop::wait(epoll, events, room, asked, |patience| match patience {
+        Patience::Zero => real::epoll_pwait(epoll, events, room, 0, mask),
+        Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask),
+        Patience::Asked => real::epoll_pwait(epoll, events, room, timeout, mask),
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn epoll_pwait2(
+extern "C-unwind" fn epoll_pwait2(
     epoll: c_int,
     events: *mut epoll_event,
     room: c_int,
@@ -97,14 +95,10 @@ extern "C" fn epoll_pwait2(
             ns => Timeout::Ns(ns),
         }
     });
-    guard(-1, || {
-        event_loop::wait(epoll, events, room, asked, |patience| match patience {
-            Patience::Zero => real::epoll_pwait2(epoll, events, room, &raw const zero, mask),
-            Patience::AtMost(ns) => {
-                wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask)
-            }
-            Patience::Asked => real::epoll_pwait2(epoll, events, room, timeout, mask),
-        })
+    event_loop::wait(epoll, events, room, asked, |patience| match patience {
+        Patience::Zero => real::epoll_pwait2(epoll, events, room, &raw const zero, mask),
+        Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask),
+        Patience::Asked => real::epoll_pwait2(epoll, events, room, timeout, mask),
     })
 }
 
@@ -160,8 +154,10 @@ fn wait_briefly(
 
 /// Forgets the descriptor before its number can be given to another connection.
 #[unsafe(no_mangle)]
-extern "C" fn close(descriptor: c_int) -> c_int {
-    registry::forget(descriptor);
-    guard((), || cork::close(descriptor));
+extern "C-unwind" fn close(descriptor: c_int) -> c_int {
+    if !vfork::is_child() {
+        registry::close(descriptor);
+        guard((), || cork::close(descriptor));
+    }
     real::close(descriptor)
 }

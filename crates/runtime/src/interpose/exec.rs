@@ -12,7 +12,7 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::guard;
+use super::guard_uncancelled;
 use crate::config::{
     Config, config, is_run_variable, preload_value, preload_variable, preload_without,
 };
@@ -20,25 +20,25 @@ use crate::provider::provider;
 use crate::real::{self, Strings};
 
 #[unsafe(no_mangle)]
-extern "C" fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int {
-    let ours = guard(None, || environment_for(Path::new(text(path)), variables));
+extern "C-unwind" fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int {
+    let ours = guard_uncancelled(None, || environment_for(Path::new(text(path)), variables));
     let list = ours.as_ref().map_or(variables, Environment::as_list);
     real::execve(path, arguments, list)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
+extern "C-unwind" fn execv(path: *const c_char, arguments: Strings) -> c_int {
     execve(path, arguments, environment_of_process())
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
+extern "C-unwind" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
     execvpe(file, arguments, environment_of_process())
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int {
-    let ours = guard(None, || {
+extern "C-unwind" fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int {
+    let ours = guard_uncancelled(None, || {
         let path = search(Path::new(text(file)))?;
         environment_for(&path, variables)
     });

@@ -9,7 +9,7 @@
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulong, c_void};
 use core::ptr;
 
-use super::guard;
+use super::{guard, uncancelled};
 use crate::methods::{self, NameCallback, Operation, Random};
 use crate::random::REQUEST_BYTES_MAX;
 use crate::real;
@@ -18,12 +18,12 @@ macro_rules! fetch_functions {
     ($($name:ident: $operation:ident;)*) => {
         $(
             #[unsafe(no_mangle)]
-            extern "C" fn $name(
+            extern "C-unwind" fn $name(
                 context: *mut c_void,
                 name: *const c_char,
                 properties: *const c_char,
             ) -> *mut c_void {
-                let fetch = || real::$name(context, name, properties);
+                let fetch = || uncancelled(|| real::$name(context, name, properties));
                 let known = guard(None, || {
                     methods::fetch(Operation::$operation, context, name, properties, fetch)
                 });
@@ -46,20 +46,22 @@ fetch_functions! {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn RAND_get_rand_method() -> *const c_void {
+extern "C-unwind" fn RAND_get_rand_method() -> *const c_void {
     guard(None, || methods::random(Random::Method, ptr::null_mut(), real::RAND_get_rand_method))
         .unwrap_or_else(real::RAND_get_rand_method)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn RAND_bytes_ex(
+extern "C-unwind" fn RAND_bytes_ex(
     context: *mut c_void,
     bytes: *mut c_uchar,
     count: usize,
     strength: c_uint,
 ) -> c_int {
     let draw = |bytes: &mut [u8]| {
-        real::RAND_bytes_ex(context, bytes.as_mut_ptr(), bytes.len(), strength) == 1
+        let (first, count) = (bytes.as_mut_ptr(), bytes.len());
+        // May read from the kernel.
+        uncancelled(|| real::RAND_bytes_ex(context, first, count, strength) == 1)
     };
     if !bytes.is_null() && (1..=REQUEST_BYTES_MAX).contains(&count) && strength == 0 {
         // SAFETY: not null, and as many bytes as the caller says.
@@ -72,19 +74,19 @@ extern "C" fn RAND_bytes_ex(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn RAND_get0_public(context: *mut c_void) -> *const c_void {
-    let get = || real::RAND_get0_public(context);
+extern "C-unwind" fn RAND_get0_public(context: *mut c_void) -> *const c_void {
+    let get = || uncancelled(|| real::RAND_get0_public(context));
     guard(None, || methods::random(Random::Public, context, get)).unwrap_or_else(get)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn RAND_get0_private(context: *mut c_void) -> *const c_void {
-    let get = || real::RAND_get0_private(context);
+extern "C-unwind" fn RAND_get0_private(context: *mut c_void) -> *const c_void {
+    let get = || uncancelled(|| real::RAND_get0_private(context));
     guard(None, || methods::random(Random::Private, context, get)).unwrap_or_else(get)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn EVP_KEYMGMT_is_a(key_management: *const c_void, name: *const c_char) -> c_int {
+extern "C-unwind" fn EVP_KEYMGMT_is_a(key_management: *const c_void, name: *const c_char) -> c_int {
     let ask = || real::EVP_KEYMGMT_is_a(key_management, name);
     if key_management.is_null() || name.is_null() {
         return ask();
@@ -97,7 +99,7 @@ extern "C" fn EVP_KEYMGMT_is_a(key_management: *const c_void, name: *const c_cha
 /// A new key or context asks for all names of its kind, and libcrypto goes through all names of all
 /// algorithms to find them.
 #[unsafe(no_mangle)]
-extern "C" fn EVP_KEYMGMT_names_do_all(
+extern "C-unwind" fn EVP_KEYMGMT_names_do_all(
     key_management: *const c_void,
     callback: Option<NameCallback>,
     argument: *mut c_void,
@@ -117,7 +119,7 @@ extern "C" fn EVP_KEYMGMT_names_do_all(
 /// What a new key of a provider asks for several times: another implementation of its kind, in an
 /// engine. Libcrypto goes through all engines for that, under a lock for writing.
 #[unsafe(no_mangle)]
-extern "C" fn ENGINE_pkey_asn1_find_str(
+extern "C-unwind" fn ENGINE_pkey_asn1_find_str(
     engine: *mut *mut c_void,
     name: *const c_char,
     length: c_int,
@@ -143,13 +145,13 @@ extern "C" fn ENGINE_pkey_asn1_find_str(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn OPENSSL_thread_stop() {
+extern "C-unwind" fn OPENSSL_thread_stop() {
     real::OPENSSL_thread_stop();
     methods::forget_generators();
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn OPENSSL_thread_stop_ex(context: *mut c_void) {
+extern "C-unwind" fn OPENSSL_thread_stop_ex(context: *mut c_void) {
     real::OPENSSL_thread_stop_ex(context);
     methods::forget_generators();
 }
@@ -158,7 +160,7 @@ macro_rules! changes {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $(
             #[unsafe(no_mangle)]
-            extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+            extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
                 let result = real::$name($($argument),*);
                 methods::forget();
                 result

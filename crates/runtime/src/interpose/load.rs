@@ -4,7 +4,7 @@
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use super::guard;
+use super::guard_uncancelled;
 use crate::foreign;
 use crate::real;
 
@@ -31,7 +31,7 @@ extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
 /// the loader's own.
 extern "C" fn choose(path: *const c_char, caller: *const c_void) -> *const c_void {
     let ours = open_by_path as *const c_void;
-    guard(ours, || {
+    guard_uncancelled(ours, || {
         if path.is_null() {
             return real::dlopen_address();
         }
@@ -44,10 +44,10 @@ extern "C" fn choose(path: *const c_char, caller: *const c_void) -> *const c_voi
     })
 }
 
-extern "C" fn open_by_path(path: *const c_char, flags: c_int) -> *mut c_void {
+extern "C-unwind" fn open_by_path(path: *const c_char, flags: c_int) -> *mut c_void {
     let library = real::dlopen(path, flags);
     if !library.is_null() {
-        guard((), foreign::keep_apart);
+        guard_uncancelled((), foreign::keep_apart);
     }
     library
 }

@@ -5,13 +5,13 @@
 use core::ffi::{c_char, c_void};
 use core::ptr::NonNull;
 
-use super::guard;
+use super::guard_uncancelled;
 use crate::config::config;
 use crate::keys;
 use crate::real::{self, PasswordCallback};
 
 #[unsafe(no_mangle)]
-extern "C" fn PEM_read_bio_PrivateKey(
+extern "C-unwind" fn PEM_read_bio_PrivateKey(
     bio: *mut c_void,
     key: *mut *mut c_void,
     ask: PasswordCallback,
@@ -25,7 +25,7 @@ extern "C" fn PEM_read_bio_PrivateKey(
 
 /// By this libssl reads the files of `SSL_CTX_use_PrivateKey_file` and `SSL_use_PrivateKey_file`.
 #[unsafe(no_mangle)]
-extern "C" fn PEM_read_bio_PrivateKey_ex(
+extern "C-unwind" fn PEM_read_bio_PrivateKey_ex(
     bio: *mut c_void,
     key: *mut *mut c_void,
     ask: PasswordCallback,
@@ -44,5 +44,5 @@ extern "C" fn PEM_read_bio_PrivateKey_ex(
 fn read(bio: *mut c_void, key: *mut *mut c_void) -> Option<NonNull<c_void>> {
     // A key that is to be replaced is libcrypto's affair.
     let is_ours = !bio.is_null() && key.is_null() && config().is_some();
-    guard(None, || is_ours.then(|| keys::read(bio)).flatten())
+    guard_uncancelled(None, || is_ours.then(|| keys::read(bio)).flatten())
 }

@@ -7,21 +7,22 @@ use core::ffi::c_int;
 
 use libc::{fd_set, nfds_t, pollfd, sigset_t, sockaddr, socklen_t, timespec, timeval};
 
-use super::guard;
+use super::guard_uncancelled;
 use crate::event_loop;
+use crate::provider::provider;
 use crate::real;
 
 #[unsafe(no_mangle)]
-extern "C" fn poll(descriptors: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+extern "C-unwind" fn poll(descriptors: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     if timeout != 0 {
-        guard((), event_loop::finish_before_sleep);
+        before_sleep();
     }
     real::poll(descriptors, count, timeout)
 }
 
 /// What programs call that are compiled with `_FORTIFY_SOURCE`.
 #[unsafe(no_mangle)]
-extern "C" fn __poll_chk(
+extern "C-unwind" fn __poll_chk(
     descriptors: *mut pollfd,
     count: nfds_t,
     timeout: c_int,
@@ -32,19 +33,19 @@ extern "C" fn __poll_chk(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ppoll(
+extern "C-unwind" fn ppoll(
     descriptors: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    guard((), event_loop::finish_before_sleep);
+    before_sleep();
     real::ppoll(descriptors, count, timeout, mask)
 }
 
 /// As [`__poll_chk`].
 #[unsafe(no_mangle)]
-extern "C" fn __ppoll_chk(
+extern "C-unwind" fn __ppoll_chk(
     descriptors: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -56,19 +57,19 @@ extern "C" fn __ppoll_chk(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn select(
+extern "C-unwind" fn select(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
     except: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
-    guard((), event_loop::finish_before_sleep);
+    before_sleep();
     real::select(count, read, write, except, timeout)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn pselect(
+extern "C-unwind" fn pselect(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -76,25 +77,41 @@ extern "C" fn pselect(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    guard((), event_loop::finish_before_sleep);
+    before_sleep();
     real::pselect(count, read, write, except, timeout, mask)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn accept(listener: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
-    guard((), || event_loop::finish_before_accept(listener));
+extern "C-unwind" fn accept(
+    listener: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
+    before_accept(listener);
     real::accept(listener, address, length)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn accept4(
+extern "C-unwind" fn accept4(
     listener: c_int,
     address: *mut sockaddr,
     length: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
-    guard((), || event_loop::finish_before_accept(listener));
+    before_accept(listener);
     real::accept4(listener, address, length, flags)
+}
+
+fn before_sleep() {
+    if provider().is_some() {
+        guard_uncancelled((), event_loop::finish_before_sleep);
+    }
+}
+
+fn before_accept(listener: c_int) {
+    if provider().is_some() {
+        guard_uncancelled((), || event_loop::finish_before_accept(listener));
+    }
 }
 
 /// Ends the program as the C library does, if it says that there are more descriptors than its

@@ -10,7 +10,7 @@ use crate::sessions::{self, NewSession};
 
 /// libssl encodes its sessions by this function, programs their certificates and much else.
 #[unsafe(no_mangle)]
-extern "C" fn ASN1_item_i2d(
+extern "C-unwind" fn ASN1_item_i2d(
     value: *const c_void,
     output: *mut *mut c_uchar,
     item: *const c_void,
@@ -20,11 +20,14 @@ extern "C" fn ASN1_item_i2d(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_CTX_sess_set_new_cb(context: *mut c_void, new_session: Option<NewSession>) {
+extern "C-unwind" fn SSL_CTX_sess_set_new_cb(
+    context: *mut c_void,
+    new_session: Option<NewSession>,
+) {
     real::SSL_CTX_sess_set_new_cb(context, new_session.map(sessions::instead_of));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_CTX_sess_get_new_cb(context: *mut c_void) -> Option<NewSession> {
+extern "C-unwind" fn SSL_CTX_sess_get_new_cb(context: *mut c_void) -> Option<NewSession> {
     real::SSL_CTX_sess_get_new_cb(context).map(sessions::stands_for)
 }

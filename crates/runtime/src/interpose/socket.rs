@@ -10,13 +10,23 @@ use crate::handshake;
 use crate::real;
 
 #[unsafe(no_mangle)]
-extern "C" fn recv(descriptor: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize {
+extern "C-unwind" fn recv(
+    descriptor: c_int,
+    buffer: *mut c_void,
+    bytes: usize,
+    flags: c_int,
+) -> isize {
     guard((), || handshake::receives(descriptor));
     real::recv(descriptor, buffer, bytes, flags)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn send(descriptor: c_int, buffer: *const c_void, bytes: usize, flags: c_int) -> isize {
+extern "C-unwind" fn send(
+    descriptor: c_int,
+    buffer: *const c_void,
+    bytes: usize,
+    flags: c_int,
+) -> isize {
     let flags = guard(flags, || cork::flags_of_send(descriptor, flags));
     real::send(descriptor, buffer, bytes, flags)
 }

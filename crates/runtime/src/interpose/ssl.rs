@@ -4,71 +4,102 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
-use super::guard;
+use super::{guard, guard_uncancelled};
 use crate::activate::{configure, with_preference, without_idle_exclusion};
 use crate::cork::{self, release};
+use crate::engines;
 use crate::foreign;
 use crate::groups;
 use crate::handshake::{self, Call};
 use crate::methods;
-use crate::real;
+use crate::real::{self, CertificateCallback};
 use crate::transfer;
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_CTX_new(method: *const c_void) -> *mut c_void {
-    guard((), foreign::keep_apart);
-    if let Some(function) = guard(None, || foreign::function_beside(method, c"SSL_CTX_new")) {
+extern "C-unwind" fn SSL_CTX_new(method: *const c_void) -> *mut c_void {
+    guard_uncancelled((), foreign::keep_apart);
+    if let Some(function) =
+        guard_uncancelled(None, || foreign::function_beside(method, c"SSL_CTX_new"))
+    {
         return real::call_context_maker(function, method);
     }
-    guard((), configure);
+    guard_uncancelled((), configure);
     let made = methods::within_libssl(|| real::SSL_CTX_new(method));
-    guard((), || groups::prefer(made));
+    guard_uncancelled((), || groups::prefer(made));
     made
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_CTX_new_ex(
+extern "C-unwind" fn SSL_CTX_new_ex(
     context: *mut c_void,
     properties: *const c_char,
     method: *const c_void,
 ) -> *mut c_void {
-    guard((), configure);
-    let instead = guard(None, || without_idle_exclusion(properties).filter(|_| context.is_null()));
+    guard_uncancelled((), configure);
+    let instead = guard_uncancelled(None, || {
+        without_idle_exclusion(properties).filter(|_| context.is_null())
+    });
     let properties = instead.as_ref().map_or(properties, |instead| instead.as_ptr());
     let made = methods::within_libssl(|| real::SSL_CTX_new_ex(context, properties, method));
     // In another context of libraries there is no provider of ours.
     if context.is_null() {
-        guard((), || groups::prefer(made));
+        guard_uncancelled((), || groups::prefer(made));
     }
     made
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int {
+extern "C-unwind" fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int {
     let used = real::SSL_CTX_use_PrivateKey(context, key);
     if used == 1 {
-        guard((), || transfer::make_known(key));
+        guard_uncancelled((), || transfer::make_known(key));
     }
     used
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_CTX_use_PrivateKey_file(
+extern "C-unwind" fn SSL_CTX_use_PrivateKey_file(
     context: *mut c_void,
     file: *const c_char,
     format: c_int,
 ) -> c_int {
     let used = real::SSL_CTX_use_PrivateKey_file(context, file, format);
     if used == 1 {
-        guard((), || transfer::make_own_known(context));
+        guard_uncancelled((), || transfer::make_own_known(context));
     }
     used
 }
 
+/// Notes that the program chooses certificates by a callback.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_CTX_set_cert_cb(
+    context: *mut c_void,
+    callback: CertificateCallback,
+    argument: *mut c_void,
+) {
+    engines::note_callback(callback);
+    real::SSL_CTX_set_cert_cb(context, callback, argument);
+}
+
+/// As [`SSL_CTX_set_cert_cb`], of one connection.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_set_cert_cb(
+    ssl: *mut c_void,
+    callback: CertificateCallback,
+    argument: *mut c_void,
+) {
+    engines::note_callback(callback);
+    real::SSL_set_cert_cb(ssl, callback, argument);
+}
+
 /// Keeps the preference for our provider where the program sets properties for the default context.
 #[unsafe(no_mangle)]
-extern "C" fn EVP_set_default_properties(context: *mut c_void, properties: *const c_char) -> c_int {
-    let merged = guard(None, || with_preference(properties).filter(|_| context.is_null()));
+extern "C-unwind" fn EVP_set_default_properties(
+    context: *mut c_void,
+    properties: *const c_char,
+) -> c_int {
+    let merged =
+        guard_uncancelled(None, || with_preference(properties).filter(|_| context.is_null()));
     let properties = merged.as_ref().map_or(properties, |merged| merged.as_ptr());
     let result = real::EVP_set_default_properties(context, properties);
     methods::forget();
@@ -76,27 +107,27 @@ extern "C" fn EVP_set_default_properties(context: *mut c_void, properties: *cons
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_do_handshake(ssl: *mut c_void) -> c_int {
-    guard(-1, || handshake::drive(ssl, Call::DoHandshake))
+extern "C-unwind" fn SSL_do_handshake(ssl: *mut c_void) -> c_int {
+    handshake::drive(ssl, Call::DoHandshake)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_accept(ssl: *mut c_void) -> c_int {
-    guard(-1, || handshake::drive(ssl, Call::Accept))
+extern "C-unwind" fn SSL_accept(ssl: *mut c_void) -> c_int {
+    handshake::drive(ssl, Call::Accept)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_read_early_data(
+extern "C-unwind" fn SSL_read_early_data(
     ssl: *mut c_void,
     buffer: *mut c_void,
     bytes: usize,
     done: *mut usize,
 ) -> c_int {
-    guard(0, || handshake::drive(ssl, Call::ReadEarlyData { buffer, bytes, done }))
+    handshake::drive(ssl, Call::ReadEarlyData { buffer, bytes, done })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_get_error(ssl: *const c_void, result: c_int) -> c_int {
+extern "C-unwind" fn SSL_get_error(ssl: *const c_void, result: c_int) -> c_int {
     if result <= 0
         && let Some(error) = guard(None, || handshake::error_of_suspended(ssl))
     {
@@ -106,19 +137,19 @@ extern "C" fn SSL_get_error(ssl: *const c_void, result: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_want(ssl: *const c_void) -> c_int {
+extern "C-unwind" fn SSL_want(ssl: *const c_void) -> c_int {
     guard(None, || handshake::want_of_suspended(ssl)).unwrap_or_else(|| real::SSL_want(ssl))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_free(ssl: *mut c_void) {
+extern "C-unwind" fn SSL_free(ssl: *mut c_void) {
     if ssl.is_null() || guard(true, || handshake::abandon_before_free(ssl)) {
         real::SSL_free(ssl);
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_shutdown(ssl: *mut c_void) -> c_int {
+extern "C-unwind" fn SSL_shutdown(ssl: *mut c_void) -> c_int {
     guard((), || handshake::hold_goodbye(ssl));
     let result = real::SSL_shutdown(ssl);
     cork::hold_no_more();
@@ -126,7 +157,7 @@ extern "C" fn SSL_shutdown(ssl: *mut c_void) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn SSL_clear(ssl: *mut c_void) -> c_int {
+extern "C-unwind" fn SSL_clear(ssl: *mut c_void) -> c_int {
     if !ssl.is_null() && !guard(true, || handshake::abandon_before_clear(ssl)) {
         return 0;
     }
@@ -139,7 +170,7 @@ macro_rules! data_functions {
     )*) => {
         $(
             #[unsafe(no_mangle)]
-            extern "C" fn $name(ssl: *mut c_void, $($argument: $type),*) -> c_int {
+            extern "C-unwind" fn $name(ssl: *mut c_void, $($argument: $type),*) -> c_int {
                 if guard(None, || handshake::settle(ssl)).is_none() {
                     return $failure;
                 }

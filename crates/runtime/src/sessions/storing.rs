@@ -15,7 +15,7 @@ use crate::handshake::Means;
 use crate::real::{self, OpenSsl};
 
 /// What libssl calls for a new session; it keeps a reference if it returns 1.
-pub(crate) type NewSession = extern "C" fn(ssl: *mut c_void, session: *mut c_void) -> c_int;
+pub(crate) type NewSession = extern "C-unwind" fn(ssl: *mut c_void, session: *mut c_void) -> c_int;
 
 const TLS1_3_VERSION: c_int = 0x0304;
 const SSL_OP_NO_TICKET: u64 = 1 << 14;
@@ -53,7 +53,7 @@ fn function_at(place: usize) -> Option<NewSession> {
     unsafe { mem::transmute::<*mut c_void, Option<NewSession>>(address) }
 }
 
-extern "C" fn store<const PLACE: usize>(ssl: *mut c_void, session: *mut c_void) -> c_int {
+extern "C-unwind" fn store<const PLACE: usize>(ssl: *mut c_void, session: *mut c_void) -> c_int {
     let is_needless = real::openssl().is_some_and(|openssl| is_needless(openssl, ssl));
     match function_at(PLACE) {
         Some(store) if !is_needless => store(ssl, session),

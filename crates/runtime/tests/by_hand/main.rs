@@ -4,7 +4,10 @@
 
 mod ahead;
 mod alike;
+mod cancelled;
 mod early_data;
+mod elsewhere;
+mod engines;
 mod goodbye;
 mod keys;
 mod orders;

@@ -52,6 +52,8 @@ scenarios! {
     a_descriptor_may_be_registered_after_the_call: "scenario_late_registration", (0, 2);
     a_program_may_wait_by_other_functions_than_epoll: "scenario_other_pollers", (0, 6);
     epoll_sets_may_be_duplicated_and_nested: "scenario_other_epoll_sets", (0, 2);
+    errors_of_others_are_not_taken_for_a_resumed_handshake_s: "scenario_stale_error", (0, 1);
+    a_callback_of_another_connection_drives_no_parked_one: "scenario_call_in_callback", (0, 2);
     what_fails_on_a_parked_connection_says_so: "scenario_shutdown", (0, 1);
     a_copy_of_a_cleared_connection_is_freed_once: "scenario_duplicate", (1, 0);
 }
@@ -517,6 +519,63 @@ fn scenario_free_in_callback() {
     }
     assert_eq!(parked.sent(), 0, "nothing of an abandoned handshake reaches the wire");
     other.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_call_in_callback() {
+    let (usual, epoll) = (context(), Epoll::new());
+    let parked = Connection::parked(&usual, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    let (to_call, client) = (AtomicUsize::new(parked.ssl as usize), parked.client.as_raw_fd());
+    let (told, answers) = std::sync::mpsc::channel();
+    let context = rare_context_with(move || {
+        let ssl = to_call.swap(0, Ordering::Relaxed) as *mut sys::SSL;
+        if !ssl.is_null() {
+            // SAFETY: a live SSL.
+            let result = unsafe { sys::SSL_do_handshake(ssl) };
+            // SAFETY: as above.
+            let error = unsafe { sys::SSL_get_error(ssl, result) };
+            let mut question = libc::pollfd { fd: client, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one entry.
+            let has_sent = unsafe { libc::poll(&mut question, 1, 0) };
+            told.send((result, error, has_sent)).expect("the scenario waits");
+        }
+        ClientHelloResponse::SUCCESS
+    });
+    let other = Connection::new(&context, false);
+    epoll.add(other.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    assert_eq!(other.handshake(), -1);
+    let later = (-1, sys::SSL_ERROR_WANT_READ, 0);
+    assert_eq!(answers.recv().expect("the callback was called"), later);
+    for connection in [&other, &parked] {
+        while connection.sent() == 0 {
+            assert_eq!(connection.handshake(), -1);
+            epoll.ready(1);
+        }
+        connection.free();
+    }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_stale_error() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    while epoll.wait(-1).is_none() {}
+    // SAFETY: libcrypto's constant table.
+    let kind = unsafe { sys::BIO_s_mem() };
+    // SAFETY: an empty BIO in memory.
+    let empty = unsafe { sys::BIO_new(kind) };
+    let (none, null) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: an empty BIO in memory, of which a certificate is asked.
+    let certificate = unsafe { sys::PEM_read_bio_X509(empty, none, None, null) };
+    assert!(certificate.is_null());
+    // SAFETY: reads this thread's queue.
+    assert_ne!(unsafe { sys::ERR_peek_last_error() }, 0, "it says so in the error queue");
+    // SAFETY: made above.
+    unsafe { sys::BIO_free_all(empty) };
+    connection.assert_went_on();
+    connection.free();
 }
 
 #[test]

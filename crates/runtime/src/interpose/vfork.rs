@@ -1,0 +1,50 @@
+//! A door in front of `vfork`: its child closes descriptors of its own, but in the parent's memory.
+#![allow(unsafe_code, reason = "an exported symbol that must return twice")]
+
+use core::arch::naked_asm;
+use core::cell::Cell;
+use core::ffi::c_int;
+
+use crate::real;
+
+thread_local! {
+    static IS_CHILD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is the child of a `vfork`, which has the parent's memory until it
+/// executes a program or ends. Its descriptors are copies.
+pub(super) fn is_child() -> bool {
+    // Error: the thread is ending.
+    IS_CHILD.try_with(Cell::get).unwrap_or(false)
+}
+
+/// As libc's: the child returns first, and what it calls then overwrites the parent's stack. So the
+/// address to return to is kept in a register, which each of them has for itself.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn vfork() -> c_int {
+    naked_asm!(
+        "pop rdi",
+        "mov eax, {number}",
+        "syscall",
+        "push rdi",
+        "push rax", // aligns the stack for the call
+        "mov rdi, rax",
+        "call {note}",
+        "pop rdi",
+        "ret",
+        number = const libc::SYS_vfork,
+        note = sym note,
+    )
+}
+
+/// Notes which of the two has returned; what it returns.
+extern "C" fn note(result: i64) -> c_int {
+    if result < 0 {
+        real::set_errno((-result) as c_int);
+        return -1;
+    }
+    // Error: the thread is ending.
+    let _ = IS_CHILD.try_with(|is_child| is_child.set(result == 0));
+    result as c_int
+}
