@@ -617,7 +617,8 @@ mod tests {
         assert_eq!(
             verdict.detail,
             "TLS 1.3, RSA-2048, X25519, 60 % load: 0.60×, 95 % interval 0.58–0.62. 30 % load: \
-             0.70× (0.68–0.72). HAProxy, TLS 1.3, ECDSA P-256, X25519, 60 % load: 0.80× (0.78–0.82)."
+             0.70× (0.68–0.72). HAProxy, TLS 1.3, ECDSA P-256, X25519, 60 % load: 0.80× \
+             (0.78–0.82)."
         );
         // Nor is the partial load of another key told behind a saturated server.
         let mut rows = loads("nginx/tls1.3/ecdsa-p256/x25519", 0.75).to_vec();
