@@ -124,8 +124,8 @@ typedef enum widelane_cbc_hmac_mode {
    */
   WIDELANE_CBC_HMAC_MODE_MAC_THEN_ENCRYPT = 0,
   /**
-   * The ciphertext and the IV that the record brings, from TLS 1.1 on; the tag stands behind them
-   * (RFC 7366).
+   * The ciphertext and the IV that the record brings, from TLS 1.1 on; the tag stands behind
+   * them (RFC 7366).
    */
   WIDELANE_CBC_HMAC_MODE_ENCRYPT_THEN_MAC = 1,
 } widelane_cbc_hmac_mode;

@@ -49,8 +49,8 @@ impl Status {
         let text: Vec<u8> = reason.to_string().into_bytes();
         let text = text.into_iter().filter(|byte| *byte != 0).collect::<Vec<u8>>();
         let text = CString::new(text).unwrap_or_default();
-        // A thread that ends may call from what runs behind the destructors of its variables; nobody
-        // keeps texts for it any more.
+        // A thread that ends may call from what runs behind the destructors of its variables;
+        // nobody keeps texts for it any more.
         let _ = LAST_ERROR.try_with(|last| last.replace(text));
         self
     }

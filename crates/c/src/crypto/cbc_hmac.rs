@@ -29,8 +29,8 @@ pub enum CbcHmacAlgorithm {
 pub enum CbcHmacMode {
     /// The text, whose tag is encrypted with it (RFC 5246, 6.2.3.2).
     MacThenEncrypt = 0,
-    /// The ciphertext and the IV that the record brings, from TLS 1.1 on; the tag stands behind them
-    /// (RFC 7366).
+    /// The ciphertext and the IV that the record brings, from TLS 1.1 on; the tag stands behind
+    /// them (RFC 7366).
     EncryptThenMac = 1,
 }
 

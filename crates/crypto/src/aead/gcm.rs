@@ -26,8 +26,8 @@ pub(super) struct Session {
     hashed: bool,
     /// How many blocks were encrypted.
     blocks: u32,
-    /// What was hashed so far. With the ciphertext it tells the hash key, as a counter block that is
-    /// a hash does.
+    /// What was hashed so far. With the ciphertext it tells the hash key, as a counter block that
+    /// is a hash does.
     sum: Block,
     /// Whether the sum is multiplied by the hash key already, for the next block to be added to.
     multiplied: bool,

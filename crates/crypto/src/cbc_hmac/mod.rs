@@ -255,8 +255,8 @@ impl Key {
         self.mac = self.mac.replaced(mac);
     }
 
-    /// Bytes of the longest text that a record may have: what is authenticated says its length in 16
-    /// bits. In [`Mode::EncryptThenMac`] that is the length of IV and ciphertext.
+    /// Bytes of the longest text that a record may have: what is authenticated says its length in
+    /// 16 bits. In [`Mode::EncryptThenMac`] that is the length of IV and ciphertext.
     #[must_use]
     pub fn text_bytes_max(&self) -> usize {
         let blocks = self.encrypted_bytes_max() / BLOCK_BYTES;
@@ -415,8 +415,8 @@ impl Key {
         (text_bytes + self.tag_bytes_inside() + 1).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// The most bytes that may be encrypted, so that there is a length to be authenticated: if an IV
-    /// counts, with one, whether the record brings it or not.
+    /// The most bytes that may be encrypted, so that there is a length to be authenticated: if an
+    /// IV counts, with one, whether the record brings it or not.
     fn encrypted_bytes_max(&self) -> usize {
         match self.mode {
             Mode::MacThenEncrypt => LENGTH_MAX + self.algorithm.tag_bytes() + 1,

@@ -12,7 +12,7 @@ use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{self, for_each_room, for_each_room_of};
 
-use crate::alone;
+use crate::{alone, deep_down};
 
 #[test]
 fn a_dropped_key_is_gone() {
@@ -37,7 +37,7 @@ fn a_dropped_key_is_gone() {
         assert_ne!(upper_halves_in_use(), Some(true), "{room}");
         assert_ne!(secret.count(), 0, "a key in use is found");
         assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
-        drop_twice(key);
+        deep_down(|| drop_twice(key));
         assert_eq!(secret.count(), 0, "{room} leaves words of the signing key behind");
     });
 }
@@ -56,7 +56,7 @@ fn agree(room: Room, x25519: &X25519) {
     x25519.derive_batch(&mut jobs);
     assert_ne!(upper_halves_in_use(), Some(true), "{room}");
     assert_ne!(secret.count(), 0, "a key in use is found");
-    drop_twice(key);
+    deep_down(|| drop_twice(key));
     let jobs = x25519.lanes();
     assert_eq!(secret.count(), 0, "{room} x{jobs} leaves words of the private key behind");
     let mut secret = Secret::default();

@@ -12,7 +12,7 @@ use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room;
 
-use crate::alone;
+use crate::{alone, deep_down};
 
 #[test]
 fn a_dropped_key_is_gone() {
@@ -45,7 +45,7 @@ fn a_dropped_key_is_gone() {
             }
             assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
 
-            drop_twice(key);
+            deep_down(|| drop_twice(key));
             assert_eq!(secret.count(), 0, "{room} {curve:?} leaves words of the key behind");
             let mut secret = Secret::default();
             add(&mut secret, &shared[0]);

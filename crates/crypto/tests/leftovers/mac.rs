@@ -1,5 +1,5 @@
-//! After a key of HMAC is dropped that is longer than a block, no word of the digest that stands for
-//! it is left in memory, alone or padded, whichever room worked.
+//! Of a key of HMAC that is longer than a block, no word of the digest that stands for it is left
+//! in memory, alone or padded, whichever room worked.
 
 use std::hint::black_box;
 

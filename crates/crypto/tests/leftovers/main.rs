@@ -9,7 +9,18 @@ mod mac;
 mod mlkem;
 mod rsa;
 
+use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Does something far down the stack, where what it leaves is not overwritten by the search.
+#[inline(never)]
+fn deep_down<T>(work: impl FnOnce() -> T) -> T {
+    let mut above = [0u8; 32 << 10];
+    black_box(&mut above);
+    let done = work();
+    black_box(&mut above);
+    done
+}
 
 /// Waits until no other test has secrets in the memory of this process.
 fn alone() -> MutexGuard<'static, ()> {

@@ -81,7 +81,8 @@ pub(super) struct RsaKey {
 }
 
 impl RsaKey {
-    /// Takes over a key in PKCS #1 (RFC 8017, A.1.2), and the public key beside it, if there is one.
+    /// Takes over a key in PKCS #1 (RFC 8017, A.1.2), and the public key beside it, if there is
+    /// one.
     pub(super) fn from_pkcs1(
         rsa: Rsa,
         hashes: Hashes,
