@@ -6,8 +6,8 @@
 //!
 //! Linux holds a packet by `TCP_CORK`, or by `MSG_MORE` where it is a program's BIO that sends (for
 //! 200 ms at most). It is let go by the connection's next write, by `close`, and before the thread
-//! sleeps or asks for events, whatever its program does meanwhile. Another thread that writes to the
-//! connection finds its mark in a table of all threads.
+//! sleeps or asks for events, whatever its program does meanwhile. Another thread that writes to
+//! the connection finds its mark in a table of all threads.
 #![allow(unsafe_code, reason = "asks and sets options of a socket")]
 
 use core::cell::{Cell, RefCell};

@@ -486,8 +486,8 @@ mod tests {
     fn libssl_finds_what_was_derived_with_others() {
         for hash in Hash::ALL {
             let kdf = Kdf::choose(hash, &Policy::open());
+            // Without lanes and SHA extensions nothing is derived before it is asked for.
             if !kdf.gains_at_once() {
-                eprintln!("no lanes, and no SHA extensions: nothing is derived before it is asked");
                 continue;
             }
             let bytes = hash.bytes();

@@ -317,10 +317,8 @@ fn copies_keep_what_is_set_of_keys_and_their_curve() {
                 let key = Key::generate(c"EC", group);
                 let (name_text, value) = (name.as_ptr(), value.as_ptr());
                 // SAFETY: the key lives, and these are C strings.
-                assert_eq!(
-                    unsafe { ffi::EVP_PKEY_set_utf8_string_param(key.0, name_text, value) },
-                    1
-                );
+                let set = unsafe { ffi::EVP_PKEY_set_utf8_string_param(key.0, name_text, value) };
+                assert_eq!(set, 1);
                 // SAFETY: no arguments.
                 let parameters = Key(unsafe { ffi::EVP_PKEY_new() });
                 // SAFETY: both keys live.

@@ -136,8 +136,9 @@ pub(crate) fn encode(
     // SAFETY: the caller has room for the whole encoding there, by the contract.
     let encoding = unsafe { slice::from_raw_parts_mut(start, bytes) };
     plan.write(openssl, value, encoding)?;
+    let end = encoding.as_mut_ptr_range().end;
     // SAFETY: as above; the pointer ends behind what is written, by the contract.
-    unsafe { *output = start.add(bytes) };
+    unsafe { *output = end };
     c_int::try_from(bytes).ok()
 }
 

@@ -159,18 +159,22 @@ fn session(ssl: *mut sys::SSL, random: &mut Random) -> *mut sys::SSL_SESSION {
     let cipher = unsafe { SSL_CIPHER_find(ssl, cipher.as_ptr()) };
     assert!(!cipher.is_null());
     let name = CString::new(name).expect("no zeroes");
-    // SAFETY: a live session, of which libssl copies all that it is given.
-    let done = unsafe {
-        [
-            SSL_SESSION_set_cipher(session, cipher),
-            SSL_SESSION_set_protocol_version(session, version),
-            SSL_SESSION_set1_id(session, id.as_ptr(), id.len() as u32),
-            SSL_SESSION_set1_id_context(session, of.as_ptr(), of.len() as u32),
-            SSL_SESSION_set1_master_key(session, key.as_ptr(), key.len()),
-            sys::SSL_SESSION_set_max_early_data(session, early),
-        ]
-    };
-    assert_eq!(done, [1; 6]);
+    macro_rules! set {
+        ($($set:path, $($argument:expr),+;)*) => {
+            $(
+                // SAFETY: a live session, of which libssl copies all that it is given.
+                assert_eq!(unsafe { $set(session, $($argument),+) }, 1);
+            )*
+        };
+    }
+    set! {
+        SSL_SESSION_set_cipher, cipher;
+        SSL_SESSION_set_protocol_version, version;
+        SSL_SESSION_set1_id, id.as_ptr(), id.len() as u32;
+        SSL_SESSION_set1_id_context, of.as_ptr(), of.len() as u32;
+        SSL_SESSION_set1_master_key, key.as_ptr(), key.len();
+        sys::SSL_SESSION_set_max_early_data, early;
+    }
     if time % 2 == 0 {
         // SAFETY: as above.
         assert_eq!(unsafe { SSL_SESSION_set1_hostname(session, name.as_ptr()) }, 1);
