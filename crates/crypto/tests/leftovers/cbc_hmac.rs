@@ -13,6 +13,7 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room_of;
 
 use crate::alone;
+use crate::mac::add;
 
 const HEADER: Header = Header { sequence: 7, kind: 23, version: 0x0303 };
 const IV: [u8; 16] = [5; 16];
@@ -79,16 +80,4 @@ fn secret_key(suite: &CbcHmac) -> (Secret, Key) {
     wipe(&mut cipher);
     wipe(&mut mac);
     black_box((secret, key))
-}
-
-/// Adds bytes under a pad as the words that a register stores, of either order.
-fn add(secret: &mut Secret, bytes: &[u8], pad: u8) {
-    let (words, _) = bytes.as_chunks::<8>();
-    for word in words {
-        let mut word = word.map(|byte| byte ^ pad);
-        secret.add(&word);
-        word.reverse();
-        secret.add(&word);
-        wipe(&mut word);
-    }
 }

@@ -72,7 +72,7 @@ fn scrub() {
 }
 
 /// Adds bytes under a pad as the words that a register stores, of either order.
-fn add(secret: &mut Secret, bytes: &[u8], pad: u8) {
+pub fn add(secret: &mut Secret, bytes: &[u8], pad: u8) {
     let (words, _) = bytes.as_chunks::<8>();
     for word in words {
         let mut word = word.map(|byte| byte ^ pad);

@@ -124,7 +124,8 @@ pub(crate) fn encode(
     };
     let plan = plan.as_ref().filter(|plan| plan.item == item.addr())?;
     let openssl = real::openssl()?;
-    let bytes = plan.bytes(openssl, value)?;
+    let content_bytes = plan.content_bytes(openssl, value)?;
+    let bytes = with_header(content_bytes);
     if output.is_null() {
         return c_int::try_from(bytes).ok();
     }
@@ -135,7 +136,7 @@ pub(crate) fn encode(
     }
     // SAFETY: the caller has room for the whole encoding there, by the contract.
     let encoding = unsafe { slice::from_raw_parts_mut(start, bytes) };
-    plan.write(openssl, value, encoding)?;
+    plan.write(openssl, value, content_bytes, encoding)?;
     let end = encoding.as_mut_ptr_range().end;
     // SAFETY: as above; the pointer ends behind what is written, by the contract.
     unsafe { *output = end };
@@ -160,8 +161,9 @@ impl Plan {
         if expected.is_null() {
             return None;
         }
-        let mut encoding = vec![0; plan.bytes(openssl, value).unwrap_or(0)];
-        let is_written = plan.write(openssl, value, &mut encoding).is_some();
+        let content_bytes = plan.content_bytes(openssl, value).unwrap_or(0);
+        let mut encoding = vec![0; with_header(content_bytes)];
+        let is_written = plan.write(openssl, value, content_bytes, &mut encoding).is_some();
         // SAFETY: libcrypto has allocated the encoding, and returned its length.
         let written = unsafe { slice::from_raw_parts_mut(expected, bytes) };
         let is_equal = is_written && *written == *encoding;
@@ -186,11 +188,7 @@ impl Plan {
         Some(Self { item: address.addr(), fields })
     }
 
-    /// Bytes that the encoding of `value` has.
-    fn bytes(&self, openssl: &OpenSsl, value: *const c_void) -> Option<usize> {
-        Some(with_header(self.content_bytes(openssl, value)?))
-    }
-
+    /// Bytes that the encoding of `value` has behind its tag and length.
     fn content_bytes(&self, openssl: &OpenSsl, value: *const c_void) -> Option<usize> {
         self.fields
             .iter()
@@ -198,8 +196,13 @@ impl Plan {
     }
 
     /// Writes the encoding of `value`, which has exactly as many bytes as `encoding`.
-    fn write(&self, openssl: &OpenSsl, value: *const c_void, encoding: &mut [u8]) -> Option<()> {
-        let content_bytes = self.content_bytes(openssl, value)?;
+    fn write(
+        &self,
+        openssl: &OpenSsl,
+        value: *const c_void,
+        content_bytes: usize,
+        encoding: &mut [u8],
+    ) -> Option<()> {
         let mut writer = Writer(encoding);
         writer.header(SEQUENCE, content_bytes)?;
         for field in &self.fields {
