@@ -24,6 +24,10 @@ use widelane_cpu::{Policy, Room};
 use widelane_secret::{Mask, wipe};
 
 use crate::digest::{self, Algorithm, BLOCK_BYTES_MAX, Digest, Hash, Job, State};
+use crate::stack::scrubbed;
+
+/// Stack of hashing a key that is longer than a block.
+const STACK_BYTES: usize = 4 << 10;
 
 /// Bytes of the shortest tag that is accepted: RFC 2104 allows to cut a tag down to 80 bits.
 pub const TAG_BYTES_MIN: usize = 10;
@@ -75,9 +79,12 @@ impl Hmac {
         let mut pads = [[0; BLOCK_BYTES_MAX]; 2];
         let [pad, outer_pad] = &mut pads;
         if bytes.len() > block_bytes {
-            let mut digest = self.hash.digest(bytes);
-            pad[..digest.as_ref().len()].copy_from_slice(digest.as_ref());
-            digest.wipe();
+            // A digest is returned by way of copies.
+            scrubbed::<STACK_BYTES, _>(|| {
+                let mut digest = self.hash.digest(bytes);
+                pad[..digest.as_ref().len()].copy_from_slice(digest.as_ref());
+                digest.wipe();
+            });
         } else {
             pad[..bytes.len()].copy_from_slice(bytes);
         }
