@@ -27,7 +27,7 @@ use crate::digest::{self, Algorithm, BLOCK_BYTES_MAX, Digest, Hash, Job, State};
 use crate::stack::scrubbed;
 
 /// Stack of hashing a key that is longer than a block.
-const STACK_BYTES: usize = 4 << 10;
+const STACK_BYTES: usize = 3 << 10;
 
 /// Bytes of the shortest tag that is accepted: RFC 2104 allows to cut a tag down to 80 bits.
 pub const TAG_BYTES_MIN: usize = 10;
