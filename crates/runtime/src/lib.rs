@@ -16,6 +16,7 @@
 //! * [`engines`]: programs whose interpreters cannot run on fibres are left alone;
 //! * [`forks`]: what was suspended before a fork stays with the parent;
 //! * [`methods`]: what handshakes look up by name is kept by their thread;
+//! * [`certificates`]: those of peers are decoded once;
 //! * [`sessions`]: how sessions are encoded, and which of them a program has to store;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
@@ -26,6 +27,7 @@
 //! other; no private-key batch ever runs on a fibre; a failure of ours never fails a handshake.
 
 mod activate;
+mod certificates;
 mod closing;
 mod config;
 mod cork;

@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::ffi::CString;
 
 use crate::activate::PROVIDER_NAME;
+use crate::certificates::Certificates;
 use crate::event_loop::EventLoop;
 use crate::provider::provider;
 use crate::random::Drawn;
@@ -294,6 +295,22 @@ fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> O
     answer.ok()?
 }
 
+/// Calls `f` with the certificates that this thread keeps for its default context, likewise.
+pub(crate) fn with_certificates<T>(
+    context: *mut c_void,
+    f: impl FnOnce(&OpenSsl, &mut Certificates) -> T,
+) -> Option<T> {
+    let openssl = real::openssl()?;
+    with_methods(context, |methods| f(openssl, &mut methods.certificates))
+}
+
+/// Asks `f` about them wherever the thread is.
+pub(crate) fn with_certificates_anywhere(f: impl FnOnce(&Certificates) -> bool) -> bool {
+    let answer = METHODS.try_with(|methods| methods.try_borrow().map(|it| f(&it.certificates)));
+    // Error: the thread is ending, or in the middle of a look-up.
+    matches!(answer, Ok(Ok(true)))
+}
+
 fn is_in_libssl() -> bool {
     IS_IN_LIBSSL.try_with(Cell::get).unwrap_or(false)
 }
@@ -373,6 +390,7 @@ struct Methods {
     without_engine: Vec<Box<[u8]>>,
     /// Addresses of key managements that are not to be kept.
     foreign: Vec<*const c_void>,
+    certificates: Certificates,
 }
 
 /// An algorithm kept, with a reference.
@@ -402,6 +420,7 @@ impl Methods {
         drawn: None,
         without_engine: Vec::new(),
         foreign: Vec::new(),
+        certificates: Certificates::EMPTY,
     };
 
     /// Lets go of everything if anything has changed since it was kept.
@@ -456,6 +475,7 @@ impl Methods {
         self.forget_generators();
         self.without_engine.clear();
         self.foreign.clear();
+        self.certificates.clear(openssl);
     }
 
     fn forget_generators(&mut self) {

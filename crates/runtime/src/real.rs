@@ -102,6 +102,18 @@ next_functions! {
     fn ASN1_item_i2d(
         value: *const c_void, output: *mut *mut c_uchar, item: *const c_void
     ) -> c_int, or -1;
+    fn ASN1_item_d2i(
+        value: *mut *mut c_void, input: *mut *const c_uchar, bytes: c_long, item: *const c_void
+    ) -> *mut c_void, or ptr::null_mut();
+    fn X509_new_ex(
+        context: *mut c_void, properties: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
+    fn X509_set_ex_data(
+        certificate: *mut c_void, index: c_int, data: *mut c_void
+    ) -> c_int, or 0;
+    fn d2i_X509(
+        certificate: *mut *mut c_void, input: *mut *const c_uchar, bytes: c_long
+    ) -> *mut c_void, or ptr::null_mut();
     fn BIO_ctrl(
         bio: *mut c_void, command: c_int, number: c_long, argument: *mut c_void
     ) -> c_long, or 0;
@@ -495,6 +507,10 @@ openssl_functions! {
     fn SSL_state_string(*const c_void) -> *const c_char;
     fn SSL_version(*const c_void) -> c_int;
     fn TLS_client_method() -> *const c_void;
+    fn X509_free(*mut c_void);
+    fn X509_get0_pubkey(*const c_void) -> *mut c_void;
+    fn X509_up_ref(*mut c_void) -> c_int;
+    fn i2d_X509(*const c_void, *mut *mut c_uchar) -> c_int;
     variadic
     fn ERR_set_error(c_int, c_int, *const c_char);
 }

@@ -10,6 +10,7 @@
 #![allow(unsafe_code, reason = "the thread's cancelability")]
 
 mod bio;
+mod certificate;
 mod chroot;
 mod epoll;
 mod exec;

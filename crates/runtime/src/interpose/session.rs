@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "exported symbols")]
 #![allow(non_snake_case, reason = "the names of OpenSSL")]
 
-use core::ffi::{c_int, c_uchar, c_void};
+use core::ffi::{c_int, c_long, c_uchar, c_void};
 
 use super::guard;
 use crate::real;
@@ -17,6 +17,18 @@ extern "C-unwind" fn ASN1_item_i2d(
 ) -> c_int {
     guard(None, || sessions::encode(value, output, item))
         .unwrap_or_else(|| real::ASN1_item_i2d(value, output, item))
+}
+
+/// libssl decodes its sessions by this function.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn ASN1_item_d2i(
+    value: *mut *mut c_void,
+    input: *mut *const c_uchar,
+    bytes: c_long,
+    item: *const c_void,
+) -> *mut c_void {
+    guard(None, || sessions::decode(value, input, bytes, item))
+        .unwrap_or_else(|| real::ASN1_item_d2i(value, input, bytes, item))
 }
 
 #[unsafe(no_mangle)]

@@ -6,8 +6,7 @@
 //! what a session has in its fields is written by them.
 //!
 //! The templates are of the public header `openssl/asn1t.h`. What one of them says that is not
-//! known here, and what a session has that is seldom there (its peer's certificate), is left to
-//! libcrypto; so is everything, for good, if libcrypto encodes the first session differently.
+//! known here, and what no session has any more (SSLv2's key), is left to libcrypto; so is everything, for good, if libcrypto encodes the first session differently.
 #![allow(unsafe_code, reason = "templates and structures of libcrypto and libssl")]
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_ulong, c_void};
@@ -48,9 +47,9 @@ const ASN1_TFLG_EMBED: c_ulong = 0x1000;
 
 const INTEGER: u8 = 0x02;
 const OCTET_STRING: u8 = 0x04;
-const SEQUENCE: u8 = 0x30;
+pub(super) const SEQUENCE: u8 = 0x30;
 /// Constructed, and of the context.
-const EXPLICIT: u8 = 0xA0;
+pub(super) const EXPLICIT: u8 = 0xA0;
 /// The first tag that takes more than one byte.
 const TAG_LONG: c_long = 31;
 
@@ -90,6 +89,8 @@ enum Kind {
     Octets {
         is_optional: bool,
     },
+    /// The peer's, of which there need not be one.
+    Certificate,
     /// Left to libcrypto where there is one.
     Other,
 }
@@ -106,6 +107,8 @@ enum Value<'a> {
     Absent,
     Number(i128),
     Octets(&'a [u8]),
+    /// A certificate, and the bytes of its encoding.
+    Certificate(*const c_void, usize),
 }
 
 /// `ASN1_item_i2d` of a session: the bytes that its encoding has, which are written if `*output`
@@ -141,6 +144,14 @@ pub(crate) fn encode(
     // SAFETY: as above; the pointer ends behind what is written, by the contract.
     unsafe { *output = end };
     c_int::try_from(bytes).ok()
+}
+
+/// Where sessions that are named like this have the certificate of their peer, and the number of the
+/// tag around it; nothing if they are left to libcrypto.
+pub(super) fn place_of_certificate(item: *const c_void) -> Option<(usize, u8)> {
+    let plan = PLAN.get()?.as_ref().filter(|plan| plan.item == item.addr())?;
+    let field = plan.fields.iter().find(|field| matches!(field.kind, Kind::Certificate))?;
+    Some((field.offset, field.tag?))
 }
 
 /// Whether this is how libssl names its sessions.
@@ -206,7 +217,7 @@ impl Plan {
         let mut writer = Writer(encoding);
         writer.header(SEQUENCE, content_bytes)?;
         for field in &self.fields {
-            field.write(&field.value(openssl, value)?, &mut writer)?;
+            field.write(openssl, &field.value(openssl, value)?, &mut writer)?;
         }
         writer.0.is_empty().then_some(())
     }
@@ -238,6 +249,7 @@ impl Template {
         let kind = match number {
             Some(number) if is_known && is_embedded && is_primitive => Kind::Number(number),
             None if is_known && !is_embedded && is_octets => Kind::Octets { is_optional },
+            None if is_known && is_optional && !is_embedded && name == c"X509" => Kind::Certificate,
             _ if is_optional && !is_embedded => Kind::Other,
             _ => return None,
         };
@@ -271,10 +283,15 @@ impl Field {
                 // SAFETY: the string's data, which stay as they are during the call.
                 Some(Value::Octets(unsafe { slice::from_raw_parts(start, bytes) }))
             }
-            Kind::Other => {
+            Kind::Certificate | Kind::Other => {
                 // SAFETY: the field is a pointer: it is optional, and not embedded.
                 let pointer = unsafe { field.cast::<*const c_void>().read() };
-                pointer.is_null().then_some(Value::Absent)
+                if pointer.is_null() {
+                    return Some(Value::Absent);
+                }
+                let Kind::Certificate = self.kind else { return None };
+                let bytes = usize::try_from((openssl.i2d_X509)(pointer, ptr::null_mut())).ok()?;
+                (bytes > 0).then_some(Value::Certificate(pointer, bytes))
             }
         }
     }
@@ -285,14 +302,23 @@ impl Field {
             Value::Absent => return 0,
             Value::Number(number) => with_header(number_bytes(*number)),
             Value::Octets(octets) => with_header(octets.len()),
+            Value::Certificate(_, bytes) => *bytes,
         };
         if self.tag.is_some() { with_header(bytes) } else { bytes }
     }
 
-    fn write(&self, value: &Value<'_>, writer: &mut Writer<'_>) -> Option<()> {
+    fn write(&self, openssl: &OpenSsl, value: &Value<'_>, writer: &mut Writer<'_>) -> Option<()> {
         let number;
         let (kind, content) = match value {
             Value::Absent => return Some(()),
+            Value::Certificate(certificate, bytes) => {
+                if let Some(tag) = self.tag {
+                    writer.header(EXPLICIT | tag, *bytes)?;
+                }
+                let mut start = writer.room(*bytes)?.as_mut_ptr();
+                let written = (openssl.i2d_X509)(*certificate, &mut start);
+                return (usize::try_from(written) == Ok(*bytes)).then_some(());
+            }
             Value::Number(value) => {
                 number = value.to_be_bytes();
                 (INTEGER, &number[number.len() - number_bytes(*value)..])
@@ -332,7 +358,7 @@ fn number_bytes(number: i128) -> usize {
 }
 
 /// Bytes of a value with its tag and length.
-fn with_header(content_bytes: usize) -> usize {
+pub(super) fn with_header(content_bytes: usize) -> usize {
     1 + length_bytes(content_bytes) + content_bytes
 }
 
@@ -350,10 +376,10 @@ fn significant(length: usize) -> usize {
 }
 
 /// What is left of an encoding's room.
-struct Writer<'a>(&'a mut [u8]);
+pub(super) struct Writer<'a>(pub(super) &'a mut [u8]);
 
 impl Writer<'_> {
-    fn header(&mut self, tag: u8, length: usize) -> Option<()> {
+    pub(super) fn header(&mut self, tag: u8, length: usize) -> Option<()> {
         self.bytes(&[tag])?;
         if length < 0x80 {
             return self.bytes(&[length as u8]);
@@ -363,11 +389,18 @@ impl Writer<'_> {
         self.bytes(&length.to_be_bytes()[size_of::<usize>() - bytes..])
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> Option<()> {
-        let (place, rest) = core::mem::take(&mut self.0).split_at_mut_checked(bytes.len())?;
-        place.copy_from_slice(bytes);
-        self.0 = rest;
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Option<()> {
+        self.room(bytes.len())?.copy_from_slice(bytes);
         Some(())
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// Room for what comes next.
+    fn room(&mut self, bytes: usize) -> Option<&'a mut [u8]> {
+        let (place, rest) = core::mem::take(&mut self.0).split_at_mut_checked(bytes)?;
+        self.0 = rest;
+        Some(place)
     }
 }
 
@@ -408,7 +441,8 @@ mod tests {
         let plan = PLAN.get().expect("the door was used").as_ref().expect("known templates");
         let is_other = |field: &&Field| matches!(field.kind, Kind::Other);
         assert!(plan.fields.len() >= 20);
-        assert_eq!(plan.fields.iter().filter(is_other).count(), 2, "SSLv2's key, a certificate");
+        assert_eq!(plan.fields.iter().filter(is_other).count(), 1, "SSLv2's key");
+        assert!(place_of_certificate(ptr::without_provenance(plan.item)).is_some());
     }
 
     #[test]
@@ -427,6 +461,7 @@ mod tests {
             (i128::from(i64::MIN), &[0x80, 0, 0, 0, 0, 0, 0, 0]),
             (i128::from(u64::MAX), &[0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]),
         ];
+        let openssl = real::openssl().expect("OpenSSL");
         for (number, expected) in encodings {
             assert_eq!(number_bytes(number), expected.len(), "{number}");
             let mut encoding = [0; 24];
@@ -434,7 +469,7 @@ mod tests {
             let value = Value::Number(number);
             let bytes = field.bytes(&value);
             let mut writer = Writer(&mut encoding);
-            field.write(&value, &mut writer).expect("room");
+            field.write(openssl, &value, &mut writer).expect("room");
             assert_eq!(writer.0.len(), 24 - bytes);
             let length = expected.len() as u8;
             assert_eq!(encoding[..4], [0xA9, length + 2, INTEGER, length], "{number}");

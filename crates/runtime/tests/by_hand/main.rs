@@ -5,6 +5,7 @@
 mod ahead;
 mod alike;
 mod cancelled;
+mod certificates;
 mod early_data;
 mod elsewhere;
 mod engines;

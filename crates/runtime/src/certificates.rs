@@ -1,0 +1,214 @@
+//! Certificates of peers, each decoded once.
+//!
+//! OpenSSL before 3.2 takes 90 µs to decode a certificate: for the public key in it, it collects the
+//! decoders of all providers anew. A handshake decodes every certificate that the peer shows, and
+//! once more that of the peer for each ticket that is written and each that is shown. So a thread
+//! keeps the last certificates that libssl decoded, by their encodings. Connections that are shown
+//! the same one share one object, as all connections share those of the program's store. Nothing
+//! is trusted for having been seen: chains are verified each time.
+//!
+//! A program that stores data of its own in a certificate that is shared is given its own objects
+//! from then on.
+#![allow(unsafe_code, reason = "encodings at addresses of the caller's")]
+
+use core::ffi::{c_char, c_long, c_uchar, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::{ptr, slice};
+
+use crate::methods;
+use crate::real::{self, OpenSsl};
+
+/// Certificates that a thread keeps, of some 8 KiB each: those of a program's upstreams, of an
+/// authority's intermediates, and of the clients that came last.
+const KEPT_MAX: usize = 64;
+
+/// Bytes of the longest encoding that is kept.
+const ENCODING_BYTES_MAX: usize = 8 << 10;
+
+/// Whether a thread has kept a certificate.
+static IS_ANY_KEPT: AtomicBool = AtomicBool::new(false);
+/// Whether the program stores data of its own in its peers' certificates.
+static ARE_CHANGED: AtomicBool = AtomicBool::new(false);
+
+/// What one thread keeps.
+pub(crate) struct Certificates {
+    kept: Vec<Kept>,
+    /// The certificate that libssl has just made to decode into; only compared.
+    new: *mut c_void,
+}
+
+/// A certificate kept, with a reference.
+struct Kept {
+    encoding: Box<[u8]>,
+    certificate: *mut c_void,
+}
+
+impl Certificates {
+    pub(crate) const EMPTY: Self = Self { kept: Vec::new(), new: ptr::null_mut() };
+
+    /// The certificate of this encoding, with a reference for the caller, if it is kept.
+    fn find(&mut self, openssl: &OpenSsl, encoding: &[u8]) -> Option<*mut c_void> {
+        let place = self.kept.iter().position(|kept| *kept.encoding == *encoding)?;
+        let certificate = self.kept[place].certificate;
+        // What comes often stays in front of what is replaced.
+        self.kept.swap(place, place / 2);
+        ((openssl.X509_up_ref)(certificate) == 1).then_some(certificate)
+    }
+
+    /// Keeps a certificate that was decoded from this encoding.
+    fn keep(&mut self, openssl: &OpenSsl, encoding: &[u8], certificate: *mut c_void) {
+        let is_short = encoding.len() <= ENCODING_BYTES_MAX;
+        if !is_short || !has_key(openssl, certificate) || (openssl.X509_up_ref)(certificate) != 1 {
+            return;
+        }
+        IS_ANY_KEPT.store(true, Ordering::Relaxed);
+        let new = Kept { encoding: encoding.into(), certificate };
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push(new);
+        } else if let Some(last) = self.kept.last_mut() {
+            (openssl.X509_free)(core::mem::replace(last, new).certificate);
+        }
+    }
+
+    pub(crate) fn clear(&mut self, openssl: &OpenSsl) {
+        for kept in self.kept.drain(..) {
+            (openssl.X509_free)(kept.certificate);
+        }
+        self.new = ptr::null_mut();
+    }
+}
+
+/// Whether libcrypto could make sense of the public key, and had the memory for it.
+fn has_key(openssl: &OpenSsl, certificate: *mut c_void) -> bool {
+    (openssl.ERR_set_mark)();
+    let key = (openssl.X509_get0_pubkey)(certificate);
+    (openssl.ERR_pop_to_mark)();
+    !key.is_null()
+}
+
+/// Called when libssl, or a program, has made an empty certificate.
+pub(crate) fn note_new(context: *mut c_void, properties: *const c_char, certificate: *mut c_void) {
+    // SAFETY: null, or a C string of the caller's.
+    let is_plain = properties.is_null() || unsafe { properties.read() } == 0;
+    with_certificates(context, |_, certificates| {
+        certificates.new = if is_plain { certificate } else { ptr::null_mut() };
+    });
+}
+
+/// Whether something is to be decoded into the empty certificate that this thread made last. It is
+/// asked once.
+///
+/// # Safety
+/// Both must be null or readable.
+pub(crate) unsafe fn is_new(place: *const *mut c_void, input: *const *const c_uchar) -> bool {
+    if place.is_null() || input.is_null() {
+        return false;
+    }
+    // SAFETY: by the contract of this function.
+    let certificate = unsafe { place.read() };
+    let new = with_certificates(ptr::null_mut(), |_, certificates| {
+        core::mem::replace(&mut certificates.new, ptr::null_mut())
+    });
+    !certificate.is_null() && new == Some(certificate)
+}
+
+/// `d2i_X509` into a [new](is_new) certificate: the one that is kept in its place, if there is one.
+///
+/// # Safety
+/// As for `d2i_X509`, with places that are not null.
+pub(crate) unsafe fn decode_known(
+    place: *mut *mut c_void,
+    input: *mut *const c_uchar,
+    bytes: c_long,
+) -> Option<*mut c_void> {
+    let bytes = usize::try_from(bytes).ok()?;
+    // SAFETY: by the contract of this function.
+    let start = unsafe { input.read() };
+    // SAFETY: the caller's encoding, of this length.
+    let encoding = unsafe { slice::from_raw_parts(start, bytes) };
+    let found = with_certificates(ptr::null_mut(), |openssl, certificates| {
+        certificates.find(openssl, encoding)
+    });
+    let (openssl, found) = (real::openssl()?, found??);
+    // SAFETY: by the contract of this function.
+    let empty = unsafe { place.replace(found) };
+    (openssl.X509_free)(empty);
+    // SAFETY: as above; the encoding was used up.
+    unsafe { input.write(encoding.as_ptr_range().end) };
+    Some(found)
+}
+
+/// Keeps what `d2i_X509` has made of the `bytes` at `start`, if it ended there.
+///
+/// # Safety
+/// `start` must be readable for `bytes`, and `input` for the pointer that libcrypto has moved.
+pub(crate) unsafe fn keep(
+    certificate: *mut c_void,
+    start: *const c_uchar,
+    input: *const *const c_uchar,
+    bytes: c_long,
+) {
+    let Ok(bytes) = usize::try_from(bytes) else { return };
+    // SAFETY: by the contract of this function.
+    let end = unsafe { input.read() };
+    if certificate.is_null() || end != start.wrapping_add(bytes) {
+        return;
+    }
+    // SAFETY: by the contract of this function.
+    let encoding = unsafe { slice::from_raw_parts(start, bytes) };
+    with_certificates(ptr::null_mut(), |openssl, certificates| {
+        certificates.keep(openssl, encoding, certificate);
+    });
+}
+
+/// The certificate of an encoding, with a reference for the caller, decoded now if it is not kept;
+/// nothing if it is not an encoding of one, or where nothing is kept.
+pub(crate) fn of_encoding(encoding: &[u8]) -> Option<*mut c_void> {
+    let known = with_certificates(ptr::null_mut(), |openssl, certificates| {
+        certificates.find(openssl, encoding)
+    })?;
+    if known.is_some() {
+        return known;
+    }
+    let openssl = real::openssl()?;
+    let bytes = c_long::try_from(encoding.len()).ok()?;
+    let mut input = encoding.as_ptr();
+    (openssl.ERR_set_mark)();
+    let certificate = real::d2i_X509(ptr::null_mut(), &mut input, bytes);
+    (openssl.ERR_pop_to_mark)();
+    if certificate.is_null() {
+        return None;
+    }
+    if input != encoding.as_ptr_range().end {
+        (openssl.X509_free)(certificate);
+        return None;
+    }
+    with_certificates(ptr::null_mut(), |openssl, certificates| {
+        certificates.keep(openssl, encoding, certificate);
+    });
+    Some(certificate)
+}
+
+/// Called when a program stores data of its own in a certificate.
+pub(crate) fn note_data(certificate: *const c_void) {
+    if !IS_ANY_KEPT.load(Ordering::Relaxed) || ARE_CHANGED.load(Ordering::Relaxed) {
+        return;
+    }
+    let is_kept = methods::with_certificates_anywhere(|certificates| {
+        certificates.kept.iter().any(|kept| ptr::eq(kept.certificate, certificate))
+    });
+    if is_kept {
+        ARE_CHANGED.store(true, Ordering::Relaxed);
+        methods::forget();
+    }
+}
+
+fn with_certificates<T>(
+    context: *mut c_void,
+    f: impl FnOnce(&OpenSsl, &mut Certificates) -> T,
+) -> Option<T> {
+    if ARE_CHANGED.load(Ordering::Relaxed) {
+        return None;
+    }
+    methods::with_certificates(context, f)
+}
