@@ -1,19 +1,18 @@
 //! Certificates of peers, each decoded once.
 //!
-//! OpenSSL before 3.2 takes 90 µs to decode a certificate: for the public key in it, it collects the
-//! decoders of all providers anew. A handshake decodes every certificate that the peer shows, and
-//! once more that of the peer for each ticket that is written and each that is shown. So a thread
-//! keeps the last certificates that libssl decoded, by their encodings. Connections that are shown
-//! the same one share one object, as all connections share those of the program's store. Nothing
-//! is trusted for having been seen: chains are verified each time.
+//! OpenSSL before 3.2 takes 90 µs to decode a certificate: for the public key in it, it collects
+//! the decoders of all providers anew. A handshake decodes every certificate that the peer shows,
+//! and once more that of the peer for each ticket that is written and each that is shown. So a
+//! thread keeps the last certificates that libssl decoded, by their encodings. Connections that are
+//! shown the same one share one object, as all connections share those of the program's store.
+//! Nothing is trusted for having been seen: chains are verified each time.
 //!
 //! A program that stores data of its own in a certificate that is shared is given its own objects
 //! from then on.
-#![allow(unsafe_code, reason = "encodings at addresses of the caller's")]
 
-use core::ffi::{c_char, c_long, c_uchar, c_void};
+use core::ffi::{CStr, c_long, c_void};
+use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
-use core::{ptr, slice};
 
 use crate::methods;
 use crate::real::{self, OpenSsl};
@@ -87,75 +86,30 @@ fn has_key(openssl: &OpenSsl, certificate: *mut c_void) -> bool {
 }
 
 /// Called when libssl, or a program, has made an empty certificate.
-pub(crate) fn note_new(context: *mut c_void, properties: *const c_char, certificate: *mut c_void) {
-    // SAFETY: null, or a C string of the caller's.
-    let is_plain = properties.is_null() || unsafe { properties.read() } == 0;
+pub(crate) fn note_new(context: *mut c_void, properties: Option<&CStr>, certificate: *mut c_void) {
+    let is_plain = properties.is_none_or(CStr::is_empty);
     with_certificates(context, |_, certificates| {
         certificates.new = if is_plain { certificate } else { ptr::null_mut() };
     });
 }
 
-/// Whether something is to be decoded into the empty certificate that this thread made last. It is
-/// asked once.
-///
-/// # Safety
-/// Both must be null or readable.
-pub(crate) unsafe fn is_new(place: *const *mut c_void, input: *const *const c_uchar) -> bool {
-    if place.is_null() || input.is_null() {
-        return false;
-    }
-    // SAFETY: by the contract of this function.
-    let certificate = unsafe { place.read() };
+/// Whether this is the empty certificate that the thread made last. It is asked once.
+pub(crate) fn is_new(certificate: *mut c_void) -> bool {
     let new = with_certificates(ptr::null_mut(), |_, certificates| {
         core::mem::replace(&mut certificates.new, ptr::null_mut())
     });
     !certificate.is_null() && new == Some(certificate)
 }
 
-/// `d2i_X509` into a [new](is_new) certificate: the one that is kept in its place, if there is one.
-///
-/// # Safety
-/// As for `d2i_X509`, with places that are not null.
-pub(crate) unsafe fn decode_known(
-    place: *mut *mut c_void,
-    input: *mut *const c_uchar,
-    bytes: c_long,
-) -> Option<*mut c_void> {
-    let bytes = usize::try_from(bytes).ok()?;
-    // SAFETY: by the contract of this function.
-    let start = unsafe { input.read() };
-    // SAFETY: the caller's encoding, of this length.
-    let encoding = unsafe { slice::from_raw_parts(start, bytes) };
-    let found = with_certificates(ptr::null_mut(), |openssl, certificates| {
+/// The certificate of an encoding, with a reference for the caller, if it is kept.
+pub(crate) fn find(encoding: &[u8]) -> Option<*mut c_void> {
+    with_certificates(ptr::null_mut(), |openssl, certificates| {
         certificates.find(openssl, encoding)
-    });
-    let (openssl, found) = (real::openssl()?, found??);
-    // SAFETY: by the contract of this function.
-    let empty = unsafe { place.replace(found) };
-    (openssl.X509_free)(empty);
-    // SAFETY: as above; the encoding was used up.
-    unsafe { input.write(encoding.as_ptr_range().end) };
-    Some(found)
+    })?
 }
 
-/// Keeps what `d2i_X509` has made of the `bytes` at `start`, if it ended there.
-///
-/// # Safety
-/// `start` must be readable for `bytes`, and `input` for the pointer that libcrypto has moved.
-pub(crate) unsafe fn keep(
-    certificate: *mut c_void,
-    start: *const c_uchar,
-    input: *const *const c_uchar,
-    bytes: c_long,
-) {
-    let Ok(bytes) = usize::try_from(bytes) else { return };
-    // SAFETY: by the contract of this function.
-    let end = unsafe { input.read() };
-    if certificate.is_null() || end != start.wrapping_add(bytes) {
-        return;
-    }
-    // SAFETY: by the contract of this function.
-    let encoding = unsafe { slice::from_raw_parts(start, bytes) };
+/// Keeps a certificate that was decoded from this encoding, and from all of it.
+pub(crate) fn keep(encoding: &[u8], certificate: *mut c_void) {
     with_certificates(ptr::null_mut(), |openssl, certificates| {
         certificates.keep(openssl, encoding, certificate);
     });
@@ -183,9 +137,7 @@ pub(crate) fn of_encoding(encoding: &[u8]) -> Option<*mut c_void> {
         (openssl.X509_free)(certificate);
         return None;
     }
-    with_certificates(ptr::null_mut(), |openssl, certificates| {
-        certificates.keep(openssl, encoding, certificate);
-    });
+    keep(encoding, certificate);
     Some(certificate)
 }
 

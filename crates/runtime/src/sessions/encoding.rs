@@ -6,7 +6,8 @@
 //! what a session has in its fields is written by them.
 //!
 //! The templates are of the public header `openssl/asn1t.h`. What one of them says that is not
-//! known here, and what no session has any more (SSLv2's key), is left to libcrypto; so is everything, for good, if libcrypto encodes the first session differently.
+//! known here, and what no session has any more (SSLv2's key), is left to libcrypto; so is
+//! everything, for good, if libcrypto encodes the first session differently.
 #![allow(unsafe_code, reason = "templates and structures of libcrypto and libssl")]
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_ulong, c_void};
@@ -146,8 +147,8 @@ pub(crate) fn encode(
     c_int::try_from(bytes).ok()
 }
 
-/// Where sessions that are named like this have the certificate of their peer, and the number of the
-/// tag around it; nothing if they are left to libcrypto.
+/// Where sessions that are named like this have the certificate of their peer, and the number of
+/// the tag around it; nothing if they are left to libcrypto.
 pub(super) fn place_of_certificate(item: *const c_void) -> Option<(usize, u8)> {
     let plan = PLAN.get()?.as_ref().filter(|plan| plan.item == item.addr())?;
     let field = plan.fields.iter().find(|field| matches!(field.kind, Kind::Certificate))?;
