@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -158,8 +157,7 @@ impl Change {
 
     fn carry_out(self) -> anyhow::Result<()> {
         match self {
-            Change::MakeDirectory { path, mode } => fs::create_dir(&path)
-                .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
+            Change::MakeDirectory { path, mode } => system::make_directory(&path, mode)
                 .with_context(|| format!("cannot make {}; run this as root", path.display())),
             Change::Write { path, text } => system::write_for_all(&path, &text),
             Change::RemoveFile(path) => fs::remove_file(&path)
