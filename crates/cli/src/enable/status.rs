@@ -10,12 +10,12 @@ use serde::Serialize;
 use widelane_host::choice::Choice;
 use widelane_tables::{Block, Kind, Table, Tone, count, percent};
 
-use super::drop_in::{self, FILE_NAME};
-use super::files;
+use super::drop_in;
+use super::files::{self, UNITS};
 use super::unit::{self, Unit};
 use crate::libraries::RUNTIME_NAME;
 use crate::live::{self, Directories, Objection, Skipped, Survey};
-use crate::output;
+use crate::{output, system};
 
 /// Tells which services are enabled, and whether their processes are accelerated
 #[derive(clap::Args)]
@@ -112,11 +112,10 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 
 /// Services that have our drop-in, edited or not, by name.
 pub fn enabled(root: &Path) -> Vec<String> {
-    let directory = root.join("etc/systemd/system");
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| {
+    let entries = std::fs::read_dir(system::below(root, Path::new(UNITS)));
+    let names = entries.into_iter().flatten().flatten().filter_map(|entry| {
         let name = entry.file_name().to_str()?.strip_suffix(".service.d")?.to_owned();
-        entry.path().join(FILE_NAME).is_file().then_some(name)
+        files::path(root, &name).symlink_metadata().is_ok().then_some(name)
     });
     let mut names: Vec<String> = names.collect();
     names.sort();
@@ -132,7 +131,7 @@ impl Service {
     }
 
     fn with(root: &Path, service: String, survey: &Survey, where_it_runs: &Running) -> Self {
-        let path = files::directory(root, &service).join(FILE_NAME);
+        let path = files::path(root, &service);
         let drop_in = files::read(&path);
         let enabled = match &drop_in {
             Ok(text) => Some(text.is_some()),
