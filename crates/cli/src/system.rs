@@ -71,10 +71,14 @@ pub fn within(root: &Path, path: &Path) -> PathBuf {
 /// An absolute path as seen from outside of the system in the directory `root`, with symbolic links
 /// as that system follows them: one to `/usr` does not lead to ours.
 pub fn below(root: &Path, path: &Path) -> PathBuf {
+    if root == Path::new("/") { root.join(path) } else { way(root, path).0 }
+}
+
+/// The same without a symbolic link in any system, and the directories that are searched on the
+/// way.
+pub fn way(root: &Path, path: &Path) -> (PathBuf, Vec<PathBuf>) {
     let outside = |inner: &Path| root.join(inner.strip_prefix("/").unwrap_or(inner));
-    if root == Path::new("/") {
-        return outside(path);
-    }
+    let mut searched = Vec::new();
     let mut inner = PathBuf::from("/");
     let mut left = vec![path.to_owned()];
     let mut links = 0;
@@ -84,6 +88,7 @@ pub fn below(root: &Path, path: &Path) -> PathBuf {
         left.push(components.as_path().to_owned());
         match component {
             Component::Normal(name) => {
+                searched.push(outside(&inner));
                 let next = inner.join(name);
                 match fs::read_link(outside(&next)) {
                     Ok(target) if links < LINKS_MAX => {
@@ -98,7 +103,7 @@ pub fn below(root: &Path, path: &Path) -> PathBuf {
             Component::CurDir | Component::Prefix(_) => {}
         }
     }
-    outside(&inner)
+    (outside(&inner), searched)
 }
 
 /// Links that are followed one after the other, as in the kernel.

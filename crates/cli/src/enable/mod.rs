@@ -178,12 +178,11 @@ fn check_readable(
     let named = named.map(|(_, value)| value).filter(|value| *value != policy::AUTO);
     let policy = Path::new(named.map_or(OsStr::new(policy::SYSTEM_PATH), OsString::as_os_str));
     for file in [&*libraries.runtime, &*libraries.provider, policy] {
-        let outside = system::below(root, file);
         // There need be no policy.
-        if !outside.exists() {
+        if !system::below(root, file).exists() {
             continue;
         }
-        if let Some(closed) = unit.obstacle_to_read(root, &outside) {
+        if let Some(closed) = unit.obstacle_to_read(root, file) {
             bail!(
                 "{name} does not start as root, and {} is closed to its user, so that it could \
                  not read {}; open it to everybody, or keep the file elsewhere",

@@ -9,7 +9,7 @@ use anyhow::bail;
 use nix::unistd::User;
 
 use super::drop_in::FILE_NAME;
-use crate::system::below;
+use crate::system::{below, way};
 
 /// Says that a system has no such service.
 pub fn no_service(root: &Path, name: &str) -> String {
@@ -90,25 +90,23 @@ impl Unit {
         self.is_privileged || (is_roots && !self.is_dynamic_user)
     }
 
-    /// What keeps its program from reading a file, whose path begins with the directory of the
-    /// system: a directory on the way, or the file itself. Only what is open to everybody, or to
-    /// the user as owner, counts as readable.
+    /// What keeps its program from reading a file of the system in the directory `root`: a
+    /// directory on the way, that of a symbolic link too, or the file itself. Only what is open to
+    /// everybody, or to the user as owner, counts as readable.
     pub fn obstacle_to_read(&self, root: &Path, file: &Path) -> Option<PathBuf> {
         if self.starts_as_root() {
             return None;
         }
         // Other systems have other users.
         let user = self.user.as_deref().filter(|_| root == Path::new("/")).and_then(user_number);
-        let is_closed = |path: &&Path, need: u32| {
+        let is_closed = |path: &Path, need: u32| {
             let Ok(metadata) = path.metadata() else { return true };
             let shift = if user == Some(metadata.uid()) { 6 } else { 0 };
             metadata.mode() >> shift & need == 0
         };
-        let mut above = file.ancestors().skip(1).take_while(|path| path.starts_with(root));
-        above
-            .find(|path| is_closed(path, 0o1))
-            .or_else(|| Some(file).filter(|path| is_closed(path, 0o4)))
-            .map(Path::to_owned)
+        let (file, searched) = way(root, file);
+        let closed = searched.into_iter().find(|path| is_closed(path, 0o1));
+        closed.or_else(|| Some(file).filter(|path| is_closed(path, 0o4)))
     }
 
     /// The setting that hides a file from the service, if one does.
@@ -403,6 +401,8 @@ fn escape(text: &str) -> Option<(char, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     struct System(tempfile::TempDir);
@@ -418,6 +418,12 @@ mod tests {
             let path = self.0.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
+        }
+
+        fn link(&self, target: &str, path: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(target, path).unwrap();
         }
 
         fn find(&self) -> anyhow::Result<Unit> {
@@ -576,26 +582,41 @@ mod tests {
         let root = system.0.path();
         system.write("home/admin/l.so", "");
         let set_mode = |path: &str, mode: u32| {
-            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-            fs::set_permissions(root.join(path), permissions).unwrap();
+            fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
         };
-        let file = root.join("home/admin/l.so");
+        let file = Path::new("/home/admin/l.so");
         let user = Unit { user: Some("www-data".to_owned()), ..Unit::default() };
         set_mode("", 0o755);
         for path in ["home", "home/admin"] {
             set_mode(path, 0o755);
         }
         set_mode("home/admin/l.so", 0o644);
-        assert_eq!(user.obstacle_to_read(root, &file), None);
+        assert_eq!(user.obstacle_to_read(root, file), None);
         for (path, closed, open) in [
             ("home/admin/l.so", 0o640, 0o644),
             ("home/admin", 0o700, 0o711),
             ("home", 0o750, 0o755),
         ] {
             set_mode(path, closed);
-            assert_eq!(user.obstacle_to_read(root, &file), Some(root.join(path)));
-            assert_eq!(Unit::default().obstacle_to_read(root, &file), None);
+            assert_eq!(user.obstacle_to_read(root, file), Some(root.join(path)));
+            assert_eq!(Unit::default().obstacle_to_read(root, file), None);
             set_mode(path, open);
+        }
+        // By way of links, in an image and in the system that runs.
+        system.write("root/links/x", "");
+        system.link("../../home/admin/l.so", "root/links/l.so");
+        system.link("root/links", "links");
+        let of_this = root.join("links/l.so");
+        let ways = [(root, Path::new("/links/l.so")), (Path::new("/"), &*of_this)];
+        for (path, mode) in [("root/links", 0o700), ("home/admin", 0o700), ("root", 0o644)] {
+            for path in ["root", "root/links", "home/admin"] {
+                set_mode(path, 0o755);
+            }
+            assert_eq!(ways.map(|(root, file)| user.obstacle_to_read(root, file)), [None, None]);
+            set_mode(path, mode);
+            for (system, file) in ways {
+                assert_eq!(user.obstacle_to_read(system, file), Some(root.join(path)));
+            }
         }
     }
 
