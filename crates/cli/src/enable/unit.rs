@@ -207,7 +207,7 @@ impl Unit {
     fn set_hiding(&mut self, setting: &'static str, value: &str) {
         self.hidden_by.retain(|other| *other != setting);
         // What can be read can be loaded.
-        if !["", "no", "false", "off", "0", "read-only"].contains(&value) {
+        if !(is_false(value) || ["", "read-only"].contains(&value)) {
             self.hidden_by.push(setting);
         }
     }
@@ -277,6 +277,11 @@ fn is_behind_ours(path: &Path) -> bool {
 /// What systemd takes for yes.
 fn is_true(value: &str) -> bool {
     ["1", "yes", "y", "true", "t", "on"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
+}
+
+/// What it takes for no.
+fn is_false(value: &str) -> bool {
+    ["0", "no", "n", "false", "f", "off"].iter().any(|no| value.eq_ignore_ascii_case(no))
 }
 
 /// The program that systemd starts for a word, which may be a name.
@@ -628,9 +633,11 @@ mod tests {
         assert_eq!(hides("/tmp/l.so"), Some("PrivateTmp"));
         assert_eq!(hides("/usr/lib/widelane/l.so"), None);
         assert_eq!(hides("/homestead/l.so"), None);
-        let open = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n";
-        system.write("etc/systemd/system/server.service.d/a.conf", open);
-        assert_eq!((hides("/home/l.so"), hides("/tmp/l.so")), (None, None));
+        for no in ["no", "No", "n", "FALSE", "f", "F", "off", "0"] {
+            let open = format!("[Service]\nProtectHome=read-only\nPrivateTmp={no}\n");
+            system.write("etc/systemd/system/server.service.d/a.conf", &open);
+            assert_eq!((hides("/home/l.so"), hides("/tmp/l.so")), (None, None), "{no}");
+        }
     }
 
     #[test]
