@@ -98,8 +98,8 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let root = super::system_at(&args.root)?;
     let survey = Survey::take(&Directories::asked_or_usual(args.counters_dir.as_deref())?);
     let enabled = enabled(&root);
-    let installed = KNOWN.into_iter().filter(|name| Unit::exists(&root, name));
-    let names: BTreeSet<String> = installed.map(str::to_owned).chain(enabled).collect();
+    let installed = KNOWN.into_iter().filter_map(|name| unit::own_name(&root, name));
+    let names: BTreeSet<String> = installed.chain(enabled).collect();
     let services: Vec<Service> =
         names.into_iter().map(|name| Service::look(&root, name, &survey)).collect();
     if args.json {
@@ -126,7 +126,9 @@ impl Service {
     fn look(root: &Path, service: String, survey: &Survey) -> Self {
         let unit = Unit::find(root, &service);
         let program = unit.as_ref().ok().and_then(|unit| unit.program.file_name());
-        let running = Running::find(root, &service, program);
+        // Its control group has its own name.
+        let own_name = unit::own_name(root, &service);
+        let running = Running::find(root, own_name.as_deref().unwrap_or(&service), program);
         Service::with(root, service, survey, &running)
     }
 
@@ -172,8 +174,7 @@ impl Service {
             service,
         };
         found.advice = match (Unit::find(root, &found.service), drop_in) {
-            (Err(error), _) => Some(error.to_string()),
-            (Ok(_), Err(error)) => Some(format!("{error:#}{}", remedy(&error))),
+            (Err(error), _) | (Ok(_), Err(error)) => Some(format!("{error:#}{}", remedy(&error))),
             (Ok(_), Ok(_)) => found.advise(root, where_it_runs),
         };
         found
@@ -251,8 +252,8 @@ impl Service {
 
 /// What helps somebody who cannot read a file.
 fn remedy(error: &anyhow::Error) -> &'static str {
-    let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-    if error.downcast_ref().is_some_and(is_closed) { "; run this as root" } else { "" }
+    let is_closed = unit::is_of_kind(error, io::ErrorKind::PermissionDenied);
+    if is_closed { "; run this as root" } else { "" }
 }
 
 fn blocks(services: &[Service]) -> Vec<Block> {

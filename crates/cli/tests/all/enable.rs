@@ -156,6 +156,29 @@ fn links_of_an_image_do_not_lead_out_of_it() {
 }
 
 #[test]
+fn a_second_name_of_a_service_is_led_back_to_its_own() {
+    let Some(system) = System::new() else { return };
+    let units = system.path("etc/systemd/system");
+    symlink("/lib/systemd/system/nginx.service", units.join("haproxy.service")).unwrap();
+    let said = system.done(&["enable", "haproxy"]);
+    assert!(said.contains("haproxy is another name of nginx"), "{said}");
+    assert!(said.contains("systemctl restart nginx\n"), "{said}");
+    assert!(system.path(DROP_IN).exists() && !units.join("haproxy.service.d").exists());
+    let status: serde_json::Value =
+        serde_json::from_str(&system.done(&["status", "--json"])).unwrap();
+    assert_eq!(status.as_array().unwrap().len(), 1, "{status}");
+    assert_eq!((&status[0]["service"], &status[0]["enabled"]), (&"nginx".into(), &true.into()));
+
+    // The version before this one wrote it beside the second name.
+    fs::rename(units.join("nginx.service.d"), units.join("haproxy.service.d")).unwrap();
+    system.done(&["disable", "haproxy"]);
+    assert!(!units.join("haproxy.service.d").exists());
+    system.done(&["enable", "haproxy"]);
+    system.done(&["disable", "haproxy"]);
+    assert!(!system.path(DROP_IN).exists());
+}
+
+#[test]
 fn what_is_enabled_can_be_disabled_without_a_trace() {
     let Some(system) = System::new() else { return };
     let before = system.tree();
