@@ -51,6 +51,8 @@ pub struct Unit {
     pub is_dynamic_user: bool,
     /// Settings in force that hide directories from it.
     pub hidden_by: Vec<&'static str>,
+    /// The files that it takes its environment from, as systemd is told of them.
+    pub environment_files: Vec<String>,
 }
 
 /// Settings that hide directories from a service, and which.
@@ -81,6 +83,7 @@ impl Unit {
         for (path, text) in [file].into_iter().chain(drop_ins(root, &name)?) {
             unit.add(root, &name, &path, &text)?;
         }
+        unit.check_environment_files(root)?;
         if unit.is_dynamic_user {
             unit.is_read_only = true;
             unit.set_hiding("PrivateTmp", "yes");
@@ -127,23 +130,37 @@ impl Unit {
 
     /// What is left for the operator to do.
     pub fn remarks(&self, root: &Path) -> Vec<String> {
-        if self.is_program_unknown {
-            return vec![format!(
-                "Which program {} is, only systemd knows: `widelane status` tells whether it is \
-                 accelerated when it runs",
-                self.program.display()
-            )];
-        }
+        let program = self.program.display();
         let name = self.program.to_string_lossy().trim_start_matches('/').replace('/', ".");
-        let profile = root.join("etc/apparmor.d").join(&name);
-        let remark = profile.exists().then(|| {
+        let has_profile = below(root, &Path::new("etc/apparmor.d").join(&name)).exists();
+        let remark = if self.is_program_unknown {
+            Some(format!(
+                "Which program {program} is, only systemd knows: `widelane status` tells whether \
+                 it is accelerated when it runs"
+            ))
+        } else {
+            has_profile.then(|| {
+                format!(
+                    "AppArmor has a profile for {program}: allow it to read and map the libraries \
+                     of widelane, and to write to /run/widelane (docs/operate/operating.md)"
+                )
+            })
+        };
+        let unread = self.environment_files.iter().filter(|file| self.known_file(file).is_none());
+        let unread = unread.map(|file| {
             format!(
-                "AppArmor has a profile for {}: allow it to read and map the libraries of \
-                 widelane, and to write to /run/widelane (docs/operate/operating.md)",
-                self.program.display()
+                "Which files EnvironmentFile={file} names, only systemd knows: if one of them sets \
+                 {PRELOAD}, widelane is not loaded; set it in the unit instead"
             )
         });
-        remark.into_iter().collect()
+        remark.into_iter().chain(unread).collect()
+    }
+
+    /// The file that a value of `EnvironmentFile` names; none of a pattern, or where the service
+    /// has to start first.
+    fn known_file(&self, value: &str) -> Option<PathBuf> {
+        let file = expanded(value.trim_start_matches('-'), &self.name)?;
+        (!file.contains(['*', '?', '['])).then(|| file.into())
     }
 
     /// Takes up what one file adds.
@@ -176,23 +193,24 @@ impl Unit {
                     "{} takes {PRELOAD} out of the environment, by which widelane is loaded",
                     path.display()
                 ),
-                "EnvironmentFile" => {
-                    // What is not known now, nobody can look into.
-                    let Some(file) = expanded(value.trim_start_matches('-'), name) else {
-                        continue;
-                    };
-                    let file = Path::new(&file);
-                    let text = fs::read_to_string(below(root, file)).unwrap_or_default();
-                    let sets = |line: &str| line.trim_start().starts_with("LD_PRELOAD=");
-                    if text.lines().any(sets) {
-                        bail!(
-                            "{} sets {PRELOAD} and has the last word, so that widelane would not \
-                             be loaded; set it in the unit instead",
-                            file.display()
-                        );
-                    }
-                }
+                "EnvironmentFile" if value.is_empty() => self.environment_files.clear(),
+                "EnvironmentFile" => self.environment_files.push(value),
                 _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_environment_files(&self, root: &Path) -> anyhow::Result<()> {
+        for file in self.environment_files.iter().filter_map(|value| self.known_file(value)) {
+            let text = fs::read_to_string(below(root, &file)).unwrap_or_default();
+            let sets = |line: &str| line.trim_start().starts_with("LD_PRELOAD=");
+            if text.lines().any(sets) {
+                bail!(
+                    "{} sets {PRELOAD} and has the last word, so that widelane would not be \
+                     loaded; set it in the unit instead",
+                    file.display()
+                );
             }
         }
         Ok(())
@@ -835,8 +853,25 @@ mod tests {
         system.write("etc/default/server", "A=1\nLD_PRELOAD=/a.so\n");
         assert!(system.refusal().contains("/etc/default/server"));
 
+        // Nothing is read of what a later line takes back.
+        let none = "[Service]\nEnvironmentFile=\n";
+        system.write("etc/systemd/system/server.service.d/a.conf", none);
+        assert!(system.find().is_ok());
+
         let unset = "[Service]\nExecStart=/s\nUnsetEnvironment=A LD_PRELOAD\n";
         assert!(System::new(unset).refusal().contains("takes LD_PRELOAD out"));
+    }
+
+    #[test]
+    fn environment_files_that_only_systemd_knows_are_told() {
+        let files = "EnvironmentFile=-/etc/default/server.d/*.env\nEnvironmentFile=%t/server\n\
+                     EnvironmentFile=/etc/default/%p\n";
+        let system = System::new(&format!("{UNIT}{files}"));
+        let remarks = system.find().unwrap().remarks(system.0.path());
+        assert_eq!(remarks.len(), 2, "{remarks:?}");
+        for (remark, file) in remarks.iter().zip(["-/etc/default/server.d/*.env", "%t/server"]) {
+            assert!(remark.contains(&format!("EnvironmentFile={file} names")), "{remark}");
+        }
     }
 
     #[test]
