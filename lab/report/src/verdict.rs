@@ -426,9 +426,9 @@ fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
         (Tone::Same, sentence)
     } else {
         let done = match ratio.ends.map(|ends| ends.map(words::ratio)) {
-            Some([low, high]) => format!(
-                "does between {low} and {high} as many {operations} per second as {rival}."
-            ),
+            Some([low, high]) => {
+                format!("does between {low} and {high} as many {operations} per second as {rival}.")
+            }
             None => format!(
                 "did {times} as many {operations} per second as {rival}, but in too few rounds to \
                  rely on."

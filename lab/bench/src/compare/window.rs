@@ -426,10 +426,7 @@ mod tests {
 
     /// What is said of a second in which a server on CPU 0 and its lane process used so much, while
     /// clients on CPU 1 used all of that, and others `foreign` seconds of the CPUs involved.
-    fn objection(
-        lane_cpus: &[usize],
-        [server, lane, client, foreign]: [f64; 4],
-    ) -> Option<String> {
+    fn objection(lane_cpus: &[usize], [server, lane, client, foreign]: [f64; 4]) -> Option<String> {
         let usage = |cpu: f64, lane: f64| Usage {
             processes: BTreeSet::new(),
             cpu: Duration::from_secs_f64(cpu),
