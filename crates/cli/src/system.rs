@@ -4,13 +4,14 @@
 use std::env;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use nix::unistd::User;
+use rustix::fs::{Mode, OFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use widelane_cpu::policy::{self, Inputs, LaneCpus, LaneUser, Resolved};
 
@@ -70,10 +71,14 @@ pub fn within(root: &Path, path: &Path) -> PathBuf {
 /// An absolute path as seen from outside of the system in the directory `root`, with symbolic links
 /// as that system follows them: one to `/usr` does not lead to ours.
 pub fn below(root: &Path, path: &Path) -> PathBuf {
+    if root == Path::new("/") { root.join(path) } else { way(root, path).0 }
+}
+
+/// The same without a symbolic link in any system, and the directories that are searched on the
+/// way.
+pub fn way(root: &Path, path: &Path) -> (PathBuf, Vec<PathBuf>) {
     let outside = |inner: &Path| root.join(inner.strip_prefix("/").unwrap_or(inner));
-    if root == Path::new("/") {
-        return outside(path);
-    }
+    let mut searched = Vec::new();
     let mut inner = PathBuf::from("/");
     let mut left = vec![path.to_owned()];
     let mut links = 0;
@@ -83,6 +88,7 @@ pub fn below(root: &Path, path: &Path) -> PathBuf {
         left.push(components.as_path().to_owned());
         match component {
             Component::Normal(name) => {
+                searched.push(outside(&inner));
                 let next = inner.join(name);
                 match fs::read_link(outside(&next)) {
                     Ok(target) if links < LINKS_MAX => {
@@ -97,7 +103,7 @@ pub fn below(root: &Path, path: &Path) -> PathBuf {
             Component::CurDir | Component::Prefix(_) => {}
         }
     }
-    outside(&inner)
+    (outside(&inner), searched)
 }
 
 /// Links that are followed one after the other, as in the kernel.
@@ -121,11 +127,26 @@ pub fn make_directory_for_all(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     path.parent().map_or(Ok(()), make_directory_for_all)?;
-    match fs::create_dir(path) {
-        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
+    match make_directory(path, 0o755) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(error) => Err(error),
+        made => made,
     }
+}
+
+/// Makes a directory that has this mode whatever the umask is. What somebody else puts in its place
+/// meanwhile, such as a link to a directory of the system, keeps its own.
+pub fn make_directory(path: &Path, mode: u32) -> io::Result<()> {
+    fs::create_dir(path)?;
+    set_mode_of_own(path, mode)
+}
+
+fn set_mode_of_own(directory: &Path, mode: u32) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(directory, flags, Mode::empty())?);
+    if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("somebody else has put another directory there"));
+    }
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 fn replace(
@@ -238,5 +259,20 @@ mod tests {
         }
         write_for_all(&directory.join("file"), "").unwrap();
         assert!(make_directory_for_all(&directory.join("file/c")).is_err());
+    }
+
+    /// What may stand in the place of a directory before its mode is set.
+    #[test]
+    fn the_mode_of_a_directory_elsewhere_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let (directory, link) = (place.path().join("directory"), place.path().join("link"));
+        make_directory(&directory, 0o700).unwrap();
+        symlink(&directory, &link).unwrap();
+        assert!(set_mode_of_own(&link, 0o1777).is_err());
+        assert_eq!(make_directory(&link, 0o1777).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        if std::os::unix::fs::chown(&directory, Some(65_534), None).is_ok() {
+            assert!(set_mode_of_own(&directory, 0o1777).is_err());
+        }
+        assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o7777, 0o700);
     }
 }

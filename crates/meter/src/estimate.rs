@@ -139,21 +139,34 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(below + (above - below) * position.fract())
 }
 
+/// Share of the intervals of a median that may miss it.
+const MISSES: f64 = 0.05;
+
 /// The median with the 95 % interval that its order statistics give, or nothing of fewer than six
 /// values.
 pub fn median_with_interval(values: &[f64]) -> Option<(f64, f64, f64)> {
-    let count = values.len();
-    if count < 6 {
-        return None;
-    }
+    let outside = outside(values.len())?;
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    // The normal approximation of the binomial, rounded outwards: exact at six, safe above.
-    let reach = (0.98 * (count as f64).sqrt()).ceil() as usize;
-    let middle = count / 2;
-    let low = middle.saturating_sub(reach);
-    let high = (count - 1 - middle + reach).min(count - 1);
-    Some((median(&sorted)?, sorted[low], sorted[high]))
+    Some((median(&sorted)?, sorted[outside], sorted[sorted.len() - 1 - outside]))
+}
+
+/// How many of `count` sorted values lie outside of the interval of their median on each side; none
+/// can say where even the least and the greatest value miss it too often.
+///
+/// The true median lies below the value of rank `k` only if fewer than `k` of `count` fair coins
+/// show heads; each side may miss half of what may be missed.
+fn outside(count: usize) -> Option<usize> {
+    // In logarithms, since half to the power of a thousand is nothing in a float.
+    let mut share_ln = -(count as f64) * std::f64::consts::LN_2;
+    let mut missed = share_ln.exp();
+    let mut outside = 0_usize;
+    while missed <= MISSES / 2.0 {
+        outside += 1;
+        share_ln += ((count + 1 - outside) as f64 / outside as f64).ln();
+        missed += share_ln.exp();
+    }
+    outside.checked_sub(1)
 }
 
 #[cfg(test)]
@@ -246,5 +259,21 @@ mod tests {
         assert_eq!((middle, low, high), (7.0, 3.0, 11.0));
         assert_eq!(median_with_interval(&values[..5]), None);
         assert_eq!(median_with_interval(&values[..6]), Some((2.5, 0.0, 5.0)));
+        // Of eight, the inner six would miss the median 7 times in 100.
+        assert_eq!(median_with_interval(&values[..8]), Some((3.5, 0.0, 7.0)));
+    }
+
+    #[test]
+    fn interval_leaves_out_as_many_as_the_tables_of_the_sign_test_say() {
+        let table = [(6, 0), (8, 0), (9, 1), (10, 1), (12, 2), (15, 3), (20, 5)];
+        for (count, expected) in table {
+            assert_eq!(outside(count), Some(expected), "{count}");
+        }
+        assert_eq!(outside(100), Some(39));
+        assert_eq!(outside(1000), Some(468));
+        assert_eq!(outside(5000), Some(2430));
+        for count in 0..6 {
+            assert_eq!(outside(count), None, "{count}");
+        }
     }
 }

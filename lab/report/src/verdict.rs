@@ -304,15 +304,21 @@ fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
             "Not worth it here: Widelane takes {times} the cycles of {rival} for a packet."
         );
         (Tone::Worse, sentence)
-    } else if ratio.ends.is_none() {
-        let sentence = format!(
-            "This run cannot tell: Widelane took {times} the cycles of {rival} for a packet, but \
-             in too few rounds to rely on."
-        );
-        (Tone::Unknown, sentence)
-    } else {
+    } else if is_alike(*ratio) {
         let sentence = format!("Widelane and {rival} take about the same cycles for a packet.");
         (Tone::Same, sentence)
+    } else {
+        let taken = match ratio.ends.map(|ends| ends.map(words::ratio)) {
+            Some([low, high]) => {
+                format!("takes between {low} and {high} the cycles of {rival} for a packet.")
+            }
+            None => format!(
+                "took {times} the cycles of {rival} for a packet, but in too few rounds to rely on."
+            ),
+        };
+        let sentence =
+            format!("This run cannot tell: Widelane {taken} More rounds (--rounds) tell more.");
+        (Tone::Unknown, sentence)
     };
     let detail = format!("{}: {}.", comparison.title(), ratio_with_interval(*ratio));
     Verdict { tone, sentence, detail }
@@ -413,17 +419,24 @@ fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
             "Not worth it here: Widelane does {times} as many {operations} per second as {rival}."
         );
         (Tone::Worse, sentence)
-    } else if ratio.ends.is_none() {
-        let sentence = format!(
-            "This run cannot tell: Widelane did {times} as many {operations} per second as \
-             {rival}, but in too few rounds to rely on."
-        );
-        (Tone::Unknown, sentence)
-    } else {
+    } else if is_alike(*ratio) {
         let sentence = format!(
             "Nothing to gain here: Widelane and {rival} do about as many {operations} per second."
         );
         (Tone::Same, sentence)
+    } else {
+        let done = match ratio.ends.map(|ends| ends.map(words::ratio)) {
+            Some([low, high]) => {
+                format!("does between {low} and {high} as many {operations} per second as {rival}.")
+            }
+            None => format!(
+                "did {times} as many {operations} per second as {rival}, but in too few rounds to \
+                 rely on."
+            ),
+        };
+        let sentence =
+            format!("This run cannot tell: Widelane {done} More rounds (--pairs) tell more.");
+        (Tone::Unknown, sentence)
     };
     let mut detail = format!("{}: {}.", comparison.title(), ratio_with_interval(*ratio));
     if others.len() <= OTHERS_TOLD {
@@ -847,6 +860,33 @@ mod tests {
              full TLS handshake. More rounds (--pairs) tell more."
         );
         assert!(verdict.detail.ends_with(" 30 % load: 0.79× (0.73–0.97)."), "{}", verdict.detail);
+    }
+
+    #[test]
+    fn only_a_narrow_interval_around_one_makes_algorithms_and_lookups_alike() {
+        let speed = |ratio| of_room("ifma256", OPERATIONS, "openssl", "rsa2048/private", ratio);
+        let lookups =
+            |ratio| of_room("avx512", CYCLES_PER_LOOKUP, "rte_acl", "acl/fw/burst32", ratio);
+        for (row, expected) in [
+            (
+                speed([1.4, 0.8, 2.1]),
+                "Widelane does between 0.80× and 2.10× as many RSA-2048 private-key operations \
+                 per second as OpenSSL. More rounds (--pairs) tell more.",
+            ),
+            (
+                lookups([0.7, 0.5, 1.2]),
+                "Widelane takes between 0.50× and 1.20× the cycles of DPDK's rte_acl for a \
+                 packet. More rounds (--rounds) tell more.",
+            ),
+        ] {
+            let verdict = verdict_of(vec![row]);
+            assert_eq!(verdict.tone, Tone::Unknown);
+            assert_eq!(verdict.sentence, format!("This run cannot tell: {expected}"));
+        }
+        for row in [speed([1.0, 0.98, 1.03]), lookups([1.0, 0.98, 1.03])] {
+            let verdict = verdict_of(vec![row]);
+            assert_eq!(verdict.tone, Tone::Same, "{}", verdict.sentence);
+        }
     }
 
     #[test]

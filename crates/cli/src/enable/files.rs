@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -13,7 +12,8 @@ use crate::live::SYSTEM_DIRECTORY;
 use crate::system;
 
 /// Where systemd looks for what it makes at every start.
-const TMPFILES: [&str; 3] = ["usr/lib/tmpfiles.d", "run/tmpfiles.d", "etc/tmpfiles.d"];
+const TMPFILES: [&str; 3] = ["usr/lib/tmpfiles.d", "run/tmpfiles.d", OWN_TMPFILES];
+const OWN_TMPFILES: &str = "etc/tmpfiles.d";
 const TMPFILES_NAME: &str = "widelane.conf";
 
 /// The directory of counters, at every start of the system.
@@ -47,8 +47,7 @@ impl Plan {
     /// What is missing until the service is enabled.
     pub fn to_enable(root: &Path, name: &str, drop_in: &DropIn) -> anyhow::Result<Self> {
         let mut plan = Plan::default();
-        let directory = directory(root, name);
-        let path = directory.join(FILE_NAME);
+        let (directory, path) = (directory(root, name), path(root, name));
         let makes_directory = match read(&path)? {
             None => !directory.is_dir(),
             Some(text) if drop_in::is_untouched(&text) => drop_in::made_directory(&text),
@@ -65,10 +64,12 @@ impl Plan {
         if read(&path)?.as_ref() != Some(&text) {
             plan.0.push(Change::Write { path, text });
         }
-        let is_made_at_start =
-            TMPFILES.iter().any(|place| root.join(place).join(TMPFILES_NAME).exists());
-        if !is_made_at_start {
-            let path = root.join("etc/tmpfiles.d");
+        let is_there = |place: &&str| {
+            let path = system::below(root, Path::new(place)).join(TMPFILES_NAME);
+            path.symlink_metadata().is_ok()
+        };
+        if !TMPFILES.iter().any(is_there) {
+            let path = system::below(root, Path::new(OWN_TMPFILES));
             let mut text = TMPFILES_TEXT.to_owned();
             if !path.is_dir() {
                 text += MADE_DIRECTORY;
@@ -86,8 +87,7 @@ impl Plan {
     /// What is there because the service was enabled.
     pub fn to_disable(root: &Path, name: &str) -> anyhow::Result<Self> {
         let mut plan = Plan::default();
-        let directory = directory(root, name);
-        let path = directory.join(FILE_NAME);
+        let (directory, path) = (directory(root, name), path(root, name));
         let Some(text) = read(&path)? else { return Ok(plan) };
         if !drop_in::is_untouched(&text) {
             bail!(
@@ -100,7 +100,7 @@ impl Plan {
         if drop_in::made_directory(&text) && fs::read_dir(&directory)?.count() == 1 {
             plan.0.push(Change::RemoveDirectory(directory));
         }
-        let directory = root.join("etc/tmpfiles.d");
+        let directory = system::below(root, Path::new(OWN_TMPFILES));
         let at_start = directory.join(TMPFILES_NAME);
         let text = read(&at_start)?;
         let behind = text.as_deref().and_then(|text| text.strip_prefix(TMPFILES_TEXT));
@@ -121,13 +121,26 @@ impl Plan {
     }
 }
 
-/// The directory of a service's drop-ins that the operator has.
-pub fn directory(root: &Path, name: &str) -> PathBuf {
-    root.join("etc/systemd/system").join(format!("{name}.service.d"))
+/// The operator's units and drop-ins.
+pub const UNITS: &str = "etc/systemd/system";
+
+/// The directory of a service's drop-ins that the operator has. It is where links lead within the
+/// system that is meant.
+fn directory(root: &Path, name: &str) -> PathBuf {
+    system::below(root, &Path::new(UNITS).join(format!("{name}.service.d")))
 }
 
-/// The text of a file; none if it does not exist.
+/// Our drop-in of a service.
+pub fn path(root: &Path, name: &str) -> PathBuf {
+    directory(root, name).join(FILE_NAME)
+}
+
+/// The text of a file; none if it does not exist. That of a link, which is none of ours, is empty:
+/// it may lead out of the system that is meant.
 pub fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    if path.is_symlink() {
+        return Ok(Some(String::new()));
+    }
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -158,8 +171,7 @@ impl Change {
 
     fn carry_out(self) -> anyhow::Result<()> {
         match self {
-            Change::MakeDirectory { path, mode } => fs::create_dir(&path)
-                .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
+            Change::MakeDirectory { path, mode } => system::make_directory(&path, mode)
                 .with_context(|| format!("cannot make {}; run this as root", path.display())),
             Change::Write { path, text } => system::write_for_all(&path, &text),
             Change::RemoveFile(path) => fs::remove_file(&path)

@@ -72,9 +72,13 @@ fn service_name(name: &str) -> Result<String, String> {
 
 /// Writes the drop-in.
 pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
-    let Service { name, dry_run, root } = &args.service;
+    let Service { name: given, dry_run, root } = &args.service;
     let root = system_at(root)?;
-    let unit = Unit::find(&root, name)?;
+    let unit = Unit::find(&root, given)?;
+    let name = &unit.name;
+    if name != given {
+        output::print(&format!("{given} is another name of {name}."))?;
+    }
     let fitness = match unit.is_program_unknown {
         true => Fitness::Accelerates,
         false => Start { root: &root, is_by_root: unit.starts_as_root() }
@@ -120,11 +124,15 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
 pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
     let Service { name, dry_run, root } = &args.service;
     let root = system_at(root)?;
-    let plan = Plan::to_disable(&root, name)?;
-    let changes = plan.changes().len();
-    if changes == 0 && !Unit::exists(&root, name) {
-        bail!("{}", unit::no_service(&root, name));
+    let mut plan = Plan::to_disable(&root, name)?;
+    if plan.changes().is_empty() {
+        // A second name has a drop-in only of a former version.
+        let Some(own) = unit::own_name(&root, name) else {
+            bail!("{}", unit::no_service(&root, name));
+        };
+        plan = Plan::to_disable(&root, &own)?;
     }
+    let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;
     if changes > 0 && !dry_run {
         output::print(&format!(
@@ -178,12 +186,11 @@ fn check_readable(
     let named = named.map(|(_, value)| value).filter(|value| *value != policy::AUTO);
     let policy = Path::new(named.map_or(OsStr::new(policy::SYSTEM_PATH), OsString::as_os_str));
     for file in [&*libraries.runtime, &*libraries.provider, policy] {
-        let outside = system::below(root, file);
         // There need be no policy.
-        if !outside.exists() {
+        if !system::below(root, file).exists() {
             continue;
         }
-        if let Some(closed) = unit.obstacle_to_read(root, &outside) {
+        if let Some(closed) = unit.obstacle_to_read(root, file) {
             bail!(
                 "{name} does not start as root, and {} is closed to its user, so that it could \
                  not read {}; open it to everybody, or keep the file elsewhere",

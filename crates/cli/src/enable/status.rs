@@ -10,12 +10,12 @@ use serde::Serialize;
 use widelane_host::choice::Choice;
 use widelane_tables::{Block, Kind, Table, Tone, count, percent};
 
-use super::drop_in::{self, FILE_NAME};
-use super::files;
+use super::drop_in;
+use super::files::{self, UNITS};
 use super::unit::{self, Unit};
 use crate::libraries::RUNTIME_NAME;
 use crate::live::{self, Directories, Objection, Skipped, Survey};
-use crate::output;
+use crate::{output, system};
 
 /// Tells which services are enabled, and whether their processes are accelerated
 #[derive(clap::Args)]
@@ -98,8 +98,8 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let root = super::system_at(&args.root)?;
     let survey = Survey::take(&Directories::asked_or_usual(args.counters_dir.as_deref())?);
     let enabled = enabled(&root);
-    let installed = KNOWN.into_iter().filter(|name| Unit::exists(&root, name));
-    let names: BTreeSet<String> = installed.map(str::to_owned).chain(enabled).collect();
+    let installed = KNOWN.into_iter().filter_map(|name| unit::own_name(&root, name));
+    let names: BTreeSet<String> = installed.chain(enabled).collect();
     let services: Vec<Service> =
         names.into_iter().map(|name| Service::look(&root, name, &survey)).collect();
     if args.json {
@@ -112,11 +112,10 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 
 /// Services that have our drop-in, edited or not, by name.
 pub fn enabled(root: &Path) -> Vec<String> {
-    let directory = root.join("etc/systemd/system");
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| {
+    let entries = std::fs::read_dir(system::below(root, Path::new(UNITS)));
+    let names = entries.into_iter().flatten().flatten().filter_map(|entry| {
         let name = entry.file_name().to_str()?.strip_suffix(".service.d")?.to_owned();
-        entry.path().join(FILE_NAME).is_file().then_some(name)
+        files::path(root, &name).symlink_metadata().is_ok().then_some(name)
     });
     let mut names: Vec<String> = names.collect();
     names.sort();
@@ -127,12 +126,14 @@ impl Service {
     fn look(root: &Path, service: String, survey: &Survey) -> Self {
         let unit = Unit::find(root, &service);
         let program = unit.as_ref().ok().and_then(|unit| unit.program.file_name());
-        let running = Running::find(root, &service, program);
+        // Its control group has its own name.
+        let own_name = unit::own_name(root, &service);
+        let running = Running::find(root, own_name.as_deref().unwrap_or(&service), program);
         Service::with(root, service, survey, &running)
     }
 
     fn with(root: &Path, service: String, survey: &Survey, where_it_runs: &Running) -> Self {
-        let path = files::directory(root, &service).join(FILE_NAME);
+        let path = files::path(root, &service);
         let drop_in = files::read(&path);
         let enabled = match &drop_in {
             Ok(text) => Some(text.is_some()),
@@ -173,8 +174,7 @@ impl Service {
             service,
         };
         found.advice = match (Unit::find(root, &found.service), drop_in) {
-            (Err(error), _) => Some(error.to_string()),
-            (Ok(_), Err(error)) => Some(format!("{error:#}{}", remedy(&error))),
+            (Err(error), _) | (Ok(_), Err(error)) => Some(format!("{error:#}{}", remedy(&error))),
             (Ok(_), Ok(_)) => found.advise(root, where_it_runs),
         };
         found
@@ -252,8 +252,8 @@ impl Service {
 
 /// What helps somebody who cannot read a file.
 fn remedy(error: &anyhow::Error) -> &'static str {
-    let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-    if error.downcast_ref().is_some_and(is_closed) { "; run this as root" } else { "" }
+    let is_closed = unit::is_of_kind(error, io::ErrorKind::PermissionDenied);
+    if is_closed { "; run this as root" } else { "" }
 }
 
 fn blocks(services: &[Service]) -> Vec<Block> {

@@ -1,15 +1,17 @@
 //! Just enough of systemd's unit files to tell what a service starts, and with which environment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use nix::unistd::User;
 
 use super::drop_in::FILE_NAME;
-use crate::system::below;
+use crate::system::{below, way};
 
 /// Says that a system has no such service.
 pub fn no_service(root: &Path, name: &str) -> String {
@@ -31,6 +33,8 @@ const DIRECTORIES: [&str; 5] = [
 /// What concerns us of a service.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unit {
+    /// The name that systemd knows it by, whatever second name was asked for.
+    pub name: String,
     /// The program that it starts, as systemd is told of it where it is not known.
     pub program: PathBuf,
     /// Whether the program's path has specifiers that only systemd knows.
@@ -47,6 +51,8 @@ pub struct Unit {
     pub is_dynamic_user: bool,
     /// Settings in force that hide directories from it.
     pub hidden_by: Vec<&'static str>,
+    /// The files that it takes its environment from, as systemd is told of them.
+    pub environment_files: Vec<String>,
 }
 
 /// Settings that hide directories from a service, and which.
@@ -56,24 +62,28 @@ const HIDING: [(&str, &[&str]); 2] =
 const PRELOAD: &str = "LD_PRELOAD";
 
 impl Unit {
-    /// Whether a system has such a service.
-    pub fn exists(root: &Path, name: &str) -> bool {
-        unit_file(root, name).is_some()
-    }
-
     /// Reads a service's unit and all drop-ins but ours.
     pub fn find(root: &Path, name: &str) -> anyhow::Result<Self> {
-        let Some(file) = unit_file(root, name) else {
+        let Some((name, path)) = unit_file(root, name) else {
             bail!(
                 "{}; where servers are started otherwise, put `widelane run --` before their \
                  command",
                 no_service(root, name)
             );
         };
-        let mut unit = Unit::default();
-        for (path, text) in [file].into_iter().chain(drop_ins(root, name)) {
-            unit.add(root, name, &path, &text)?;
+        let mut unit = Unit { name: name.clone(), ..Unit::default() };
+        let file = match text(root, &path) {
+            Ok(text) => (root.join(path), text),
+            Err(error) if is_of_kind(&error, io::ErrorKind::NotFound) => bail!(
+                "{} is a link to a file that is not there; correct it, or remove it",
+                root.join(path).display()
+            ),
+            Err(error) => return Err(error),
+        };
+        for (path, text) in [file].into_iter().chain(drop_ins(root, &name)?) {
+            unit.add(root, &name, &path, &text)?;
         }
+        unit.check_environment_files(root)?;
         if unit.is_dynamic_user {
             unit.is_read_only = true;
             unit.set_hiding("PrivateTmp", "yes");
@@ -90,25 +100,23 @@ impl Unit {
         self.is_privileged || (is_roots && !self.is_dynamic_user)
     }
 
-    /// What keeps its program from reading a file, whose path begins with the directory of the
-    /// system: a directory on the way, or the file itself. Only what is open to everybody, or to
-    /// the user as owner, counts as readable.
+    /// What keeps its program from reading a file of the system in the directory `root`: a
+    /// directory on the way, that of a symbolic link too, or the file itself. Only what is open to
+    /// everybody, or to the user as owner, counts as readable.
     pub fn obstacle_to_read(&self, root: &Path, file: &Path) -> Option<PathBuf> {
         if self.starts_as_root() {
             return None;
         }
         // Other systems have other users.
         let user = self.user.as_deref().filter(|_| root == Path::new("/")).and_then(user_number);
-        let is_closed = |path: &&Path, need: u32| {
+        let is_closed = |path: &Path, need: u32| {
             let Ok(metadata) = path.metadata() else { return true };
             let shift = if user == Some(metadata.uid()) { 6 } else { 0 };
             metadata.mode() >> shift & need == 0
         };
-        let mut above = file.ancestors().skip(1).take_while(|path| path.starts_with(root));
-        above
-            .find(|path| is_closed(path, 0o1))
-            .or_else(|| Some(file).filter(|path| is_closed(path, 0o4)))
-            .map(Path::to_owned)
+        let (file, searched) = way(root, file);
+        let closed = searched.into_iter().find(|path| is_closed(path, 0o1));
+        closed.or_else(|| Some(file).filter(|path| is_closed(path, 0o4)))
     }
 
     /// The setting that hides a file from the service, if one does.
@@ -122,23 +130,37 @@ impl Unit {
 
     /// What is left for the operator to do.
     pub fn remarks(&self, root: &Path) -> Vec<String> {
-        if self.is_program_unknown {
-            return vec![format!(
-                "Which program {} is, only systemd knows: `widelane status` tells whether it is \
-                 accelerated when it runs",
-                self.program.display()
-            )];
-        }
+        let program = self.program.display();
         let name = self.program.to_string_lossy().trim_start_matches('/').replace('/', ".");
-        let profile = root.join("etc/apparmor.d").join(&name);
-        let remark = profile.exists().then(|| {
+        let has_profile = below(root, &Path::new("etc/apparmor.d").join(&name)).exists();
+        let remark = if self.is_program_unknown {
+            Some(format!(
+                "Which program {program} is, only systemd knows: `widelane status` tells whether \
+                 it is accelerated when it runs"
+            ))
+        } else {
+            has_profile.then(|| {
+                format!(
+                    "AppArmor has a profile for {program}: allow it to read and map the libraries \
+                     of widelane, and to write to /run/widelane (docs/operate/operating.md)"
+                )
+            })
+        };
+        let unread = self.environment_files.iter().filter(|file| self.known_file(file).is_none());
+        let unread = unread.map(|file| {
             format!(
-                "AppArmor has a profile for {}: allow it to read and map the libraries of \
-                 widelane, and to write to /run/widelane (docs/operate/operating.md)",
-                self.program.display()
+                "Which files EnvironmentFile={file} names, only systemd knows: if one of them sets \
+                 {PRELOAD}, widelane is not loaded; set it in the unit instead"
             )
         });
-        remark.into_iter().collect()
+        remark.into_iter().chain(unread).collect()
+    }
+
+    /// The file that a value of `EnvironmentFile` names; none of a pattern, or where the service
+    /// has to start first.
+    fn known_file(&self, value: &str) -> Option<PathBuf> {
+        let file = expanded(value.trim_start_matches('-'), &self.name)?;
+        (!file.contains(['*', '?', '['])).then(|| file.into())
     }
 
     /// Takes up what one file adds.
@@ -171,23 +193,24 @@ impl Unit {
                     "{} takes {PRELOAD} out of the environment, by which widelane is loaded",
                     path.display()
                 ),
-                "EnvironmentFile" => {
-                    // What is not known now, nobody can look into.
-                    let Some(file) = expanded(value.trim_start_matches('-'), name) else {
-                        continue;
-                    };
-                    let file = Path::new(&file);
-                    let text = fs::read_to_string(below(root, file)).unwrap_or_default();
-                    let sets = |line: &str| line.trim_start().starts_with("LD_PRELOAD=");
-                    if text.lines().any(sets) {
-                        bail!(
-                            "{} sets {PRELOAD} and has the last word, so that widelane would not \
-                             be loaded; set it in the unit instead",
-                            file.display()
-                        );
-                    }
-                }
+                "EnvironmentFile" if value.is_empty() => self.environment_files.clear(),
+                "EnvironmentFile" => self.environment_files.push(value),
                 _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_environment_files(&self, root: &Path) -> anyhow::Result<()> {
+        for file in self.environment_files.iter().filter_map(|value| self.known_file(value)) {
+            let text = fs::read_to_string(below(root, &file)).unwrap_or_default();
+            let sets = |line: &str| line.trim_start().starts_with("LD_PRELOAD=");
+            if text.lines().any(sets) {
+                bail!(
+                    "{} sets {PRELOAD} and has the last word, so that widelane would not be \
+                     loaded; set it in the unit instead",
+                    file.display()
+                );
             }
         }
         Ok(())
@@ -209,7 +232,7 @@ impl Unit {
     fn set_hiding(&mut self, setting: &'static str, value: &str) {
         self.hidden_by.retain(|other| *other != setting);
         // What can be read can be loaded.
-        if !["", "no", "false", "off", "0", "read-only"].contains(&value) {
+        if !(is_false(value) || ["", "read-only"].contains(&value)) {
             self.hidden_by.push(setting);
         }
     }
@@ -281,6 +304,11 @@ fn is_true(value: &str) -> bool {
     ["1", "yes", "y", "true", "t", "on"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
+/// What it takes for no.
+fn is_false(value: &str) -> bool {
+    ["0", "no", "n", "false", "f", "off"].iter().any(|no| value.eq_ignore_ascii_case(no))
+}
+
 /// The program that systemd starts for a word, which may be a name.
 fn found(root: &Path, word: &str) -> PathBuf {
     let named = SEARCHED.iter().map(|directory| Path::new(directory).join(word));
@@ -293,53 +321,138 @@ fn found(root: &Path, word: &str) -> PathBuf {
 const SEARCHED: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// The strongest unit file of a service, with its text.
-fn unit_file(root: &Path, name: &str) -> Option<(PathBuf, String)> {
-    // A unit of a template (`haproxy@web`) is in the template's file.
-    let template = name.split_once('@').map(|(template, _)| format!("{template}@.service"));
-    let names = [Some(format!("{name}.service")), template];
-    DIRECTORIES.iter().find_map(|directory| {
-        names.iter().flatten().find_map(|name| {
-            let path = Path::new(directory).join(name);
-            let text = fs::read_to_string(below(root, &path)).ok()?;
-            Some((root.join(path), text))
-        })
+/// The strongest unit file of a service, with the name that systemd knows the service by: a link to
+/// another unit gives that one a second name, and what is masked or lies elsewhere keeps its own.
+fn unit_file(root: &Path, name: &str) -> Option<(String, PathBuf)> {
+    let mut name = name.to_owned();
+    for _ in 0..LINKS_MAX {
+        let path = entry(root, &name)?;
+        match linked_unit(root, &path).map(|target| instance_of(&target, &name)) {
+            Some(other) if other != name => name = other,
+            _ => return Some((name, path)),
+        }
+    }
+    None
+}
+
+/// Second names that systemd follows one after the other.
+const LINKS_MAX: usize = 8;
+
+/// The name that systemd knows a service by; none if there is none.
+pub fn own_name(root: &Path, name: &str) -> Option<String> {
+    unit_file(root, name).map(|(name, _)| name)
+}
+
+/// The strongest file that may be a service's unit, whatever it is. A unit of a template
+/// (`haproxy@web`) without a file of its own is in the template's.
+fn entry(root: &Path, name: &str) -> Option<PathBuf> {
+    let template = name.split_once('@').map(|(template, _)| format!("{template}@"));
+    [Some(name), template.as_deref()].into_iter().flatten().find_map(|name| {
+        let file = format!("{name}.service");
+        let paths = DIRECTORIES.map(|directory| Path::new(directory).join(&file));
+        paths.into_iter().find(|path| outside(root, path).symlink_metadata().is_ok())
     })
 }
 
-/// The directories of drop-ins that a service has, the most special last: those of all services,
-/// of what its name begins with up to a dash (`a-.service.d` of `a-b`), of its template, its own.
+/// Where a file is, by a path that may be that of a link.
+fn outside(root: &Path, path: &Path) -> PathBuf {
+    below(root, path.parent().unwrap_or(path)).join(path.file_name().unwrap_or_default())
+}
+
+/// The name in that of a unit's file.
+fn stem(path: &Path) -> Option<&str> {
+    path.file_name().and_then(OsStr::to_str)?.strip_suffix(".service")
+}
+
+/// The name of the unit that a unit's file is a link to; none if it is no link, or leads to where
+/// no units are.
+fn linked_unit(root: &Path, path: &Path) -> Option<String> {
+    let target = fs::read_link(outside(root, path)).ok()?;
+    let target = path.parent()?.join(target);
+    let (above, _) = way(root, target.parent()?);
+    let has_units = DIRECTORIES.iter().any(|units| way(root, Path::new(units)).0 == above);
+    stem(&target).filter(|_| has_units).map(str::to_owned)
+}
+
+/// The unit that a name leads to whose file is a link to `target`: of a template the instance.
+fn instance_of(target: &str, name: &str) -> String {
+    let instance = name.split_once('@').map(|(_, instance)| instance);
+    match instance.filter(|_| target.ends_with('@')) {
+        Some(instance) => format!("{target}{instance}"),
+        None => target.to_owned(),
+    }
+}
+
+/// All names of a service, its own last.
+fn names(root: &Path, own: &str) -> Vec<String> {
+    let entries =
+        DIRECTORIES.iter().flat_map(|units| fs::read_dir(below(root, Path::new(units)))).flatten();
+    let links = entries.flatten().filter(|entry| entry.path().is_symlink());
+    let linked = links.filter_map(|entry| stem(&entry.path()).map(str::to_owned));
+    let mut names: BTreeSet<String> = linked.map(|name| instance_of(&name, own)).collect();
+    names.retain(|name| name != own && own_name(root, name).as_deref() == Some(own));
+    names.into_iter().chain([own.to_owned()]).collect()
+}
+
+/// The text of a unit's file or drop-in. It is masked by a link to `/dev/null`, which is there only
+/// while a system runs.
+fn text(root: &Path, path: &Path) -> anyhow::Result<String> {
+    let outside = below(root, path);
+    if outside == root.join("dev/null") {
+        return Ok(String::new());
+    }
+    let text = fs::read(outside);
+    let text = text.with_context(|| format!("cannot read {}", root.join(path).display()))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The directories of drop-ins that a service has by a name, the most special last: those of what
+/// the name begins with up to a dash (`a-.service.d` of `a-b`), of its template, its own.
 fn drop_in_directories(name: &str) -> Vec<String> {
     let template = name.split_once('@').map(|(template, _)| format!("{template}@"));
     let prefix = template.as_deref().unwrap_or(name);
     let prefixes = prefix.match_indices('-').map(|(at, dash)| &prefix[..at + dash.len()]);
     let names = prefixes.chain(template.as_deref()).chain([name]);
-    let own = names.map(|name| format!("{name}.service.d"));
-    ["service.d".to_owned()].into_iter().chain(own).collect()
+    names.map(|name| format!("{name}.service.d")).collect()
 }
 
-/// All drop-ins of a service but ours, in systemd's order: by file name, and of one name the
-/// strongest directory's.
-fn drop_ins(root: &Path, name: &str) -> impl Iterator<Item = (PathBuf, String)> {
+/// All drop-ins of a service but ours, in systemd's order: by file name. Of one file name it takes
+/// that of the service's own name before that of other names and that of all services, and of
+/// those the strongest directory's.
+fn drop_ins(root: &Path, name: &str) -> anyhow::Result<impl Iterator<Item = (PathBuf, String)>> {
     let mut found = BTreeMap::new();
-    let names = drop_in_directories(name);
-    let directories = DIRECTORIES
-        .iter()
-        .rev()
-        .flat_map(|above| names.iter().map(move |directory| Path::new(above).join(directory)));
-    for directory in directories {
-        let entries = fs::read_dir(below(root, &directory)).into_iter().flatten().flatten();
-        for file_name in entries.map(|entry| entry.file_name()) {
-            let path = directory.join(&file_name);
-            if path.extension().is_some_and(|extension| extension == "conf")
-                && file_name != FILE_NAME
-                && let Ok(text) = fs::read_to_string(below(root, &path))
-            {
-                found.insert(file_name, (root.join(path), text));
+    let own = names(root, name).into_iter().map(|name| drop_in_directories(&name));
+    for names in [vec!["service.d".to_owned()]].into_iter().chain(own) {
+        let directories = DIRECTORIES
+            .iter()
+            .rev()
+            .flat_map(|above| names.iter().map(move |directory| Path::new(above).join(directory)));
+        for directory in directories {
+            let entries = fs::read_dir(below(root, &directory)).into_iter().flatten().flatten();
+            for file_name in entries.map(|entry| entry.file_name()) {
+                let path = directory.join(&file_name);
+                if path.extension().is_none_or(|extension| extension != "conf")
+                    || file_name == FILE_NAME
+                {
+                    continue;
+                }
+                match text(root, &path) {
+                    Ok(text) => drop(found.insert(file_name, (root.join(path), text))),
+                    Err(error) if is_of_kind(&error, io::ErrorKind::PermissionDenied) => {
+                        return Err(error);
+                    }
+                    // systemd reads no directories, and no links that lead nowhere.
+                    Err(_) => {}
+                }
             }
         }
     }
-    found.into_values()
+    Ok(found.into_values())
+}
+
+/// Whether the system has failed in such a way.
+pub fn is_of_kind(error: &anyhow::Error, kind: io::ErrorKind) -> bool {
+    error.downcast_ref().is_some_and(|error: &io::Error| error.kind() == kind)
 }
 
 /// The settings of the section `[Service]`, lines that go on joined.
@@ -403,6 +516,8 @@ fn escape(text: &str) -> Option<(char, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     struct System(tempfile::TempDir);
@@ -420,6 +535,12 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
+        fn link(&self, target: &str, path: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(target, path).unwrap();
+        }
+
         fn find(&self) -> anyhow::Result<Unit> {
             Unit::find(self.0.path(), "server")
         }
@@ -435,7 +556,11 @@ mod tests {
     #[test]
     fn the_program_is_found_and_a_drop_in_may_replace_it() {
         let system = System::new(UNIT);
-        let plain = Unit { program: "/usr/sbin/server".into(), ..Unit::default() };
+        let plain = Unit {
+            name: "server".to_owned(),
+            program: "/usr/sbin/server".into(),
+            ..Unit::default()
+        };
         assert_eq!(system.find().unwrap(), plain);
         let other = "[Service]\nExecStart=\nExecStart=/opt/server\nProtectSystem=strict\n";
         system.write("etc/systemd/system/server.service.d/a.conf", other);
@@ -447,9 +572,9 @@ mod tests {
     fn drop_ins_of_all_of_a_prefix_and_of_a_template_count() {
         assert_eq!(
             drop_in_directories("a-b@web"),
-            ["service.d", "a-.service.d", "a-b@.service.d", "a-b@web.service.d"]
+            ["a-.service.d", "a-b@.service.d", "a-b@web.service.d"]
         );
-        assert_eq!(drop_in_directories("server"), ["service.d", "server.service.d"]);
+        assert_eq!(drop_in_directories("server"), ["server.service.d"]);
         let system = System::new(UNIT);
         let preload = |file: &str| format!("[Service]\nEnvironment=LD_PRELOAD={file}\n");
         system.write("etc/systemd/system/service.d/a.conf", &preload("/all.so"));
@@ -458,15 +583,94 @@ mod tests {
         assert_eq!(system.find().unwrap().preload.as_deref(), Some("/own.so"));
     }
 
+    #[test]
+    fn a_drop_in_of_all_services_gives_way_to_any_of_the_service_of_its_name() {
+        let system = System::new(UNIT);
+        system.write("etc/systemd/system/service.d/a.conf", "[Service]\nExecStart=/all\n");
+        system.write("lib/systemd/system/server.service.d/a.conf", "[Service]\nExecStart=/own\n");
+        assert_eq!(system.find().unwrap().program, Path::new("/own"));
+        // Of the service's own the stronger directory has the say.
+        system.write("etc/systemd/system/server.service.d/a.conf", "[Service]\nExecStart=/etc\n");
+        assert_eq!(system.find().unwrap().program, Path::new("/etc"));
+    }
+
     /// `systemctl enable` makes such links of names that a unit has beside its own.
     #[test]
-    fn a_unit_may_have_a_second_name() {
-        let system = System::new(UNIT);
+    fn a_second_name_is_led_back_to_the_first_and_drop_ins_of_all_names_count() {
+        let system = System::new(&format!("{UNIT}User=%p\n"));
+        let root = system.0.path();
         system.write("etc/systemd/system/x.service", "");
-        let link = system.0.path().join("etc/systemd/system/other.service");
-        std::os::unix::fs::symlink("/lib/systemd/system/server.service", link).unwrap();
-        let unit = Unit::find(system.0.path(), "other").unwrap();
+        system.link("/lib/systemd/system/server.service", "etc/systemd/system/other.service");
+        system.link("other.service", "etc/systemd/system/third.service");
+        let unit = Unit::find(root, "third").unwrap();
+        assert_eq!((&*unit.name, unit.user.as_deref()), ("server", Some("server")));
         assert_eq!(unit.program, Path::new("/usr/sbin/server"));
+
+        let preload = |file: &str| format!("[Service]\nEnvironment=LD_PRELOAD={file}\n");
+        system.write("lib/systemd/system/server.service.d/a.conf", &preload("/own.so"));
+        system.write("etc/systemd/system/other.service.d/a.conf", &preload("/other.so"));
+        for name in ["server", "other", "third"] {
+            assert_eq!(Unit::find(root, name).unwrap().preload.as_deref(), Some("/own.so"));
+        }
+        system.write("etc/systemd/system/third.service.d/zz.conf", &preload("/late.so"));
+        for name in ["server", "other", "third"] {
+            assert!(Unit::find(root, name).unwrap_err().to_string().contains("zz.conf"));
+        }
+    }
+
+    #[test]
+    fn links_that_are_no_second_names_are_followed() {
+        let system = System::new(UNIT);
+        let find = |name: &str| Unit::find(system.0.path(), name);
+        // Files elsewhere.
+        system.write("opt/units/elsewhere.service", "[Service]\nExecStart=/elsewhere\n");
+        system.link("/opt/units/elsewhere.service", "etc/systemd/system/linked.service");
+        let linked = find("linked").unwrap();
+        assert_eq!((&*linked.name, linked.program), ("linked", "/elsewhere".into()));
+        // The same name, and that of the template.
+        system.link(
+            "../../../lib/systemd/system/server.service",
+            "etc/systemd/system/server.service",
+        );
+        assert_eq!(find("server").unwrap().name, "server");
+        system.write("lib/systemd/system/many@.service", "[Service]\nExecStart=/%i\n");
+        system.link("/lib/systemd/system/many@.service", "etc/systemd/system/many@web.service");
+        let instance = find("many@web").unwrap();
+        assert_eq!((&*instance.name, instance.program), ("many@web", "/web".into()));
+        // A second name of a template is one of its instances, too.
+        system.link("/lib/systemd/system/many@.service", "etc/systemd/system/second@.service");
+        assert_eq!(find("second@web").unwrap().name, "many@web");
+        assert_eq!(find("second@").unwrap().name, "many@");
+        for (target, name) in [("loop", "loop"), ("nowhere", "to-nowhere")] {
+            system
+                .link(&format!("{target}.service"), &format!("etc/systemd/system/{name}.service"));
+        }
+        assert!(find("to-nowhere").unwrap_err().to_string().contains("no service to-nowhere"));
+        assert!(find("loop").is_err());
+    }
+
+    #[test]
+    fn an_instances_own_unit_comes_before_any_template() {
+        let system = System::new(UNIT);
+        system.write("etc/systemd/system/many@.service", "[Service]\nExecStart=/template\n");
+        system.write("lib/systemd/system/many@web.service", "[Service]\nExecStart=/own\n");
+        let unit = Unit::find(system.0.path(), "many@web").unwrap();
+        assert_eq!(unit.program, Path::new("/own"));
+    }
+
+    /// Most images have no `/dev/null`.
+    #[test]
+    fn what_is_masked_in_an_image_is_masked() {
+        let system = System::new(UNIT);
+        let preload = "[Service]\nEnvironment=LD_PRELOAD=/a.so\n";
+        system.write("lib/systemd/system/server.service.d/a.conf", preload);
+        system.link("/dev/null", "etc/systemd/system/server.service.d/a.conf");
+        assert_eq!(system.find().unwrap().preload, None);
+        system.link("/dev/null", "etc/systemd/system/server.service");
+        assert!(system.refusal().contains("masked"));
+        fs::remove_file(system.0.path().join("etc/systemd/system/server.service")).unwrap();
+        system.link("/opt/missing", "etc/systemd/system/server.service");
+        assert!(system.refusal().contains("etc/systemd/system/server.service is a link to a file"));
     }
 
     #[test]
@@ -576,26 +780,41 @@ mod tests {
         let root = system.0.path();
         system.write("home/admin/l.so", "");
         let set_mode = |path: &str, mode: u32| {
-            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
-            fs::set_permissions(root.join(path), permissions).unwrap();
+            fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
         };
-        let file = root.join("home/admin/l.so");
+        let file = Path::new("/home/admin/l.so");
         let user = Unit { user: Some("www-data".to_owned()), ..Unit::default() };
         set_mode("", 0o755);
         for path in ["home", "home/admin"] {
             set_mode(path, 0o755);
         }
         set_mode("home/admin/l.so", 0o644);
-        assert_eq!(user.obstacle_to_read(root, &file), None);
+        assert_eq!(user.obstacle_to_read(root, file), None);
         for (path, closed, open) in [
             ("home/admin/l.so", 0o640, 0o644),
             ("home/admin", 0o700, 0o711),
             ("home", 0o750, 0o755),
         ] {
             set_mode(path, closed);
-            assert_eq!(user.obstacle_to_read(root, &file), Some(root.join(path)));
-            assert_eq!(Unit::default().obstacle_to_read(root, &file), None);
+            assert_eq!(user.obstacle_to_read(root, file), Some(root.join(path)));
+            assert_eq!(Unit::default().obstacle_to_read(root, file), None);
             set_mode(path, open);
+        }
+        // By way of links, in an image and in the system that runs.
+        system.write("root/links/x", "");
+        system.link("../../home/admin/l.so", "root/links/l.so");
+        system.link("root/links", "links");
+        let of_this = root.join("links/l.so");
+        let ways = [(root, Path::new("/links/l.so")), (Path::new("/"), &*of_this)];
+        for (path, mode) in [("root/links", 0o700), ("home/admin", 0o700), ("root", 0o644)] {
+            for path in ["root", "root/links", "home/admin"] {
+                set_mode(path, 0o755);
+            }
+            assert_eq!(ways.map(|(root, file)| user.obstacle_to_read(root, file)), [None, None]);
+            set_mode(path, mode);
+            for (system, file) in ways {
+                assert_eq!(user.obstacle_to_read(system, file), Some(root.join(path)));
+            }
         }
     }
 
@@ -607,9 +826,11 @@ mod tests {
         assert_eq!(hides("/tmp/l.so"), Some("PrivateTmp"));
         assert_eq!(hides("/usr/lib/widelane/l.so"), None);
         assert_eq!(hides("/homestead/l.so"), None);
-        let open = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n";
-        system.write("etc/systemd/system/server.service.d/a.conf", open);
-        assert_eq!((hides("/home/l.so"), hides("/tmp/l.so")), (None, None));
+        for no in ["no", "No", "n", "FALSE", "f", "F", "off", "0"] {
+            let open = format!("[Service]\nProtectHome=read-only\nPrivateTmp={no}\n");
+            system.write("etc/systemd/system/server.service.d/a.conf", &open);
+            assert_eq!((hides("/home/l.so"), hides("/tmp/l.so")), (None, None), "{no}");
+        }
     }
 
     #[test]
@@ -632,8 +853,25 @@ mod tests {
         system.write("etc/default/server", "A=1\nLD_PRELOAD=/a.so\n");
         assert!(system.refusal().contains("/etc/default/server"));
 
+        // Nothing is read of what a later line takes back.
+        let none = "[Service]\nEnvironmentFile=\n";
+        system.write("etc/systemd/system/server.service.d/a.conf", none);
+        assert!(system.find().is_ok());
+
         let unset = "[Service]\nExecStart=/s\nUnsetEnvironment=A LD_PRELOAD\n";
         assert!(System::new(unset).refusal().contains("takes LD_PRELOAD out"));
+    }
+
+    #[test]
+    fn environment_files_that_only_systemd_knows_are_told() {
+        let files = "EnvironmentFile=-/etc/default/server.d/*.env\nEnvironmentFile=%t/server\n\
+                     EnvironmentFile=/etc/default/%p\n";
+        let system = System::new(&format!("{UNIT}{files}"));
+        let remarks = system.find().unwrap().remarks(system.0.path());
+        assert_eq!(remarks.len(), 2, "{remarks:?}");
+        for (remark, file) in remarks.iter().zip(["-/etc/default/server.d/*.env", "%t/server"]) {
+            assert!(remark.contains(&format!("EnvironmentFile={file} names")), "{remark}");
+        }
     }
 
     #[test]

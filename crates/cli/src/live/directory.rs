@@ -1,12 +1,12 @@
 //! Where counters files are: what was asked for, else the system's place, else the user's.
 
 use std::env;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 
 use crate::system;
@@ -109,24 +109,29 @@ fn of_user() -> Option<PathBuf> {
 /// Makes a directory to which servers can write after they gave up their privileges, if it is
 /// missing.
 fn shared(directory: &Path) -> anyhow::Result<PathBuf> {
-    match fs::symlink_metadata(directory) {
-        Ok(metadata) if metadata.is_symlink() && directory == Path::new(SYSTEM_DIRECTORY) => {
-            bail!("{} is a symbolic link; remove it", directory.display());
+    if fs::symlink_metadata(directory).is_err() {
+        let above = directory.parent().map_or(Ok(()), system::make_directory_for_all);
+        match above.and_then(|()| system::make_directory(directory, SHARED_MODE)) {
+            // Who was faster is looked at as if it had been there before.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(|error| cannot_make(directory, &error))?,
         }
-        Ok(metadata) if metadata.is_dir() && is_trusted(metadata.uid()) => {}
-        Ok(metadata) if metadata.is_dir() => bail!(
+    }
+    let own = fs::symlink_metadata(directory).map_err(|error| cannot_make(directory, &error))?;
+    if own.is_symlink() && directory == Path::new(SYSTEM_DIRECTORY) {
+        bail!("{} is a symbolic link; remove it", directory.display());
+    }
+    let target = match directory.metadata() {
+        Ok(target) if target.is_dir() => target,
+        _ => bail!("{} is not a directory; give another --counters-dir", directory.display()),
+    };
+    // Of a link both count: who owns it can lead it elsewhere.
+    if let Some(foreign) = [own, target].iter().find(|metadata| !is_trusted(metadata.uid())) {
+        bail!(
             "{} belongs to user {}, who could exchange what is in it; give another --counters-dir",
             directory.display(),
-            metadata.uid()
-        ),
-        Ok(metadata) if metadata.is_symlink() && directory.is_dir() => {}
-        Ok(_) => bail!("{} is not a directory; give another --counters-dir", directory.display()),
-        Err(_) => {
-            system::make_directory_for_all(directory)
-                .map_err(|error| cannot_make(directory, &error))?;
-            fs::set_permissions(directory, Permissions::from_mode(SHARED_MODE))
-                .with_context(|| format!("cannot open {} to all users", directory.display()))?;
-        }
+            foreign.uid()
+        );
     }
     Ok(directory.to_owned())
 }
@@ -143,6 +148,9 @@ const REMEDY: &str = "mount something writable there, or give another --counters
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+
     use super::*;
 
     #[test]
@@ -174,8 +182,20 @@ mod tests {
         assert!(shared(&file).unwrap_err().to_string().contains("not a directory"));
         let foreign = place.path().join("foreign");
         fs::create_dir(&foreign).unwrap();
-        if std::os::unix::fs::chown(&foreign, Some(65_534), None).is_ok() {
-            assert!(shared(&foreign).unwrap_err().to_string().contains("user 65534"));
+        let link = place.path().join("link");
+        symlink(&foreign, &link).unwrap();
+        assert_eq!(shared(&link).unwrap(), link);
+        if chown(&foreign, Some(65_534), None).is_err() {
+            eprintln!("only root can give files away: links of others were not tested");
+            return;
         }
+        for path in [&foreign, &link] {
+            assert!(shared(path).unwrap_err().to_string().contains("user 65534"));
+        }
+        let own = tempfile::tempdir().unwrap();
+        fs::remove_file(&link).unwrap();
+        symlink(own.path(), &link).unwrap();
+        lchown(&link, Some(65_534), None).unwrap();
+        assert!(shared(&link).unwrap_err().to_string().contains("user 65534"));
     }
 }

@@ -84,25 +84,22 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
         return Err(Objection::NotAFile);
     }
     const EXPECTED: u64 = COUNTERS_FILE_BYTES as u64;
-    if metadata.len() != EXPECTED {
-        // Other versions have other sizes.
-        let mut magic = [0; size_of_val(&COUNTERS_MAGIC)];
-        let is_of_ours =
-            file.read_exact(&mut magic).is_ok() && magic == COUNTERS_MAGIC.to_ne_bytes();
-        let size = Objection::Size { found: metadata.len(), expected: EXPECTED };
-        return Err(match (is_of_ours, Facts::of(pid)) {
-            (true, Err(Unknown::Ended)) => Objection::Ended,
-            (true, _) => Objection::Version,
-            (false, _) => size,
-        });
-    }
-    // Before anything is read: everybody may put files here, of any size that is cheap as a hole.
+    // Before anything is read: everybody may put files here, and what they say of versions makes
+    // `status` advise a restart.
     let facts = Facts::of(pid).map_err(|unknown| match unknown {
         Unknown::Ended => Objection::Ended,
         Unknown::Hidden => Objection::Hidden,
     })?;
     if metadata.uid() != 0 && !facts.users.contains(&metadata.uid()) {
         return Err(Objection::Owner { owner: metadata.uid(), user: facts.users[1] });
+    }
+    if metadata.len() != EXPECTED {
+        // Other versions have other sizes.
+        let mut magic = [0; size_of_val(&COUNTERS_MAGIC)];
+        let is_of_ours =
+            file.read_exact(&mut magic).is_ok() && magic == COUNTERS_MAGIC.to_ne_bytes();
+        let size = Objection::Size { found: metadata.len(), expected: EXPECTED };
+        return Err(if is_of_ours { Objection::Version } else { size });
     }
     let mut bytes = vec![0; COUNTERS_FILE_BYTES];
     file.read_exact(&mut bytes).map_err(unreadable)?;
@@ -129,6 +126,7 @@ mod tests {
     use std::mem::offset_of;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
+    use std::process::Command;
 
     use widelane_bridge::counters::{COUNTERS_VERSION, Counters};
 
@@ -227,13 +225,18 @@ mod tests {
     #[test]
     fn a_file_of_another_user_is_not_believed() {
         let place = Place::new();
-        // What is in it is not even looked at.
-        fs::write(place.path(), [0; COUNTERS_FILE_BYTES]).unwrap();
-        if std::os::unix::fs::chown(place.path(), Some(65_534), None).is_err() {
-            eprintln!("only root can give files away: nothing was tested");
-            return;
+        // What is in it is not even looked at, nor its size, which may be that of another version.
+        let mut former = file();
+        former.truncate(256 << 10);
+        for text in [vec![0; COUNTERS_FILE_BYTES], former] {
+            fs::write(place.path(), text).unwrap();
+            if std::os::unix::fs::chown(place.path(), Some(65_534), None).is_err() {
+                eprintln!("only root can give files away: nothing was tested");
+                return;
+            }
+            assert!(matches!(place.objection(), Objection::Owner { owner: 65_534, .. }));
+            fs::remove_file(place.path()).unwrap();
         }
-        assert!(matches!(place.objection(), Objection::Owner { owner: 65_534, .. }));
     }
 
     #[test]
@@ -242,12 +245,15 @@ mod tests {
         fs::write(place.path(), file()).unwrap();
         fs::write(place.0.path().join("notes.txt"), "").unwrap();
         fs::write(place.0.path().join(".1.counters"), "").unwrap();
-        fs::write(place.0.path().join("1.counters"), "short").unwrap();
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        fs::write(place.0.path().join(format!("{}.counters", other.id())), "short").unwrap();
         let mut ended = file();
         // No process has so high a number: /proc/sys/kernel/pid_max is 2^22 at most.
         ended[offset_of!(Counters, pid)..][..4].copy_from_slice(&4_194_305u32.to_ne_bytes());
         fs::write(place.0.path().join("4194305.counters"), ended).unwrap();
         let survey = Survey::take(&Directories::only(place.0.path().to_owned()));
+        other.kill().unwrap();
+        other.wait().unwrap();
         assert_eq!((survey.processes.len(), survey.skipped.len(), survey.ended), (1, 1, 1));
         assert!(survey.skipped[0].objection.to_string().contains("5 bytes"));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -112,6 +112,70 @@ fn nor_is_a_directory_left_that_was_made_for_tmpfiles() {
     assert!(system.path("etc/tmpfiles.d/widelane.conf").exists());
     system.done(&["disable", "nginx"]);
     assert_eq!(system.tree(), before);
+}
+
+/// An image's links lead to places in it.
+#[test]
+fn links_of_an_image_do_not_lead_out_of_it() {
+    let Some(system) = System::new() else { return };
+    let outside = tempfile::tempdir().unwrap();
+    for (link, place) in [("etc/tmpfiles.d", "tmpfiles"), ("etc/systemd/system", "units")] {
+        let target = outside.path().join(place);
+        let within = system.path(target.strip_prefix("/").unwrap().to_str().unwrap());
+        fs::create_dir_all(&target).unwrap();
+        fs::create_dir_all(&within).unwrap();
+        fs::remove_dir(system.path(link)).unwrap();
+        symlink(&target, system.path(link)).unwrap();
+    }
+    let count = |directory: &Path| {
+        ["tmpfiles", "units"].map(|place| fs::read_dir(directory.join(place)).unwrap().count())
+    };
+    let within = system.path(outside.path().strip_prefix("/").unwrap().to_str().unwrap());
+    system.done(&["enable", "nginx"]);
+    assert_eq!((count(outside.path()), count(&within)), ([0, 0], [1, 1]));
+    assert!(within.join("units/nginx.service.d/widelane.conf").exists());
+    let status: serde_json::Value =
+        serde_json::from_str(&system.done(&["status", "--json"])).unwrap();
+    assert_eq!((&status[0]["service"], &status[0]["enabled"]), (&"nginx".into(), &true.into()));
+    system.done(&["disable", "nginx"]);
+    assert_eq!((count(outside.path()), count(&within)), ([0, 0], [0, 0]));
+
+    // A link in the place of a file of ours is none of ours.
+    let file = outside.path().join("file");
+    fs::write(&file, "").unwrap();
+    fs::create_dir(within.join("units/nginx.service.d")).unwrap();
+    symlink(&file, within.join("units/nginx.service.d/widelane.conf")).unwrap();
+    symlink("/dev/null", within.join("tmpfiles/widelane.conf")).unwrap();
+    for command in ["enable", "disable"] {
+        assert!(system.refused(&[command, "nginx"]).contains("widelane.conf"));
+    }
+    fs::remove_file(within.join("units/nginx.service.d/widelane.conf")).unwrap();
+    system.done(&["enable", "nginx"]);
+    assert!(within.join("tmpfiles/widelane.conf").is_symlink());
+    assert_eq!(fs::read(&file).unwrap(), b"");
+}
+
+#[test]
+fn a_second_name_of_a_service_is_led_back_to_its_own() {
+    let Some(system) = System::new() else { return };
+    let units = system.path("etc/systemd/system");
+    symlink("/lib/systemd/system/nginx.service", units.join("haproxy.service")).unwrap();
+    let said = system.done(&["enable", "haproxy"]);
+    assert!(said.contains("haproxy is another name of nginx"), "{said}");
+    assert!(said.contains("systemctl restart nginx\n"), "{said}");
+    assert!(system.path(DROP_IN).exists() && !units.join("haproxy.service.d").exists());
+    let status: serde_json::Value =
+        serde_json::from_str(&system.done(&["status", "--json"])).unwrap();
+    assert_eq!(status.as_array().unwrap().len(), 1, "{status}");
+    assert_eq!((&status[0]["service"], &status[0]["enabled"]), (&"nginx".into(), &true.into()));
+
+    // The version before this one wrote it beside the second name.
+    fs::rename(units.join("nginx.service.d"), units.join("haproxy.service.d")).unwrap();
+    system.done(&["disable", "haproxy"]);
+    assert!(!units.join("haproxy.service.d").exists());
+    system.done(&["enable", "haproxy"]);
+    system.done(&["disable", "haproxy"]);
+    assert!(!system.path(DROP_IN).exists());
 }
 
 #[test]
