@@ -54,7 +54,7 @@ fn scenario_goodbye() {
 }
 
 /// What a client hears when a server says goodbye, and after what the server does `then`.
-fn goodbye(kind: *const sys::BIO_METHOD, context: &SslContext, then: &str) -> String {
+pub(crate) fn goodbye(kind: *const sys::BIO_METHOD, context: &SslContext, then: &str) -> String {
     let epoll = Epoll::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("a listener");

@@ -14,6 +14,7 @@ mod orders;
 mod parked;
 mod reads;
 mod sessions;
+mod signals;
 mod stackless;
 #[path = "../support/mod.rs"]
 mod support;
