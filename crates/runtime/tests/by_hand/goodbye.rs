@@ -17,6 +17,15 @@ use crate::support::by_hand::{
     BIO_s_socket, Epoll, accelerated_and_native, context, file, ssl_over,
 };
 
+/// What a server does behind its goodbye.
+const THEN: [&str; 5] = [
+    "closes",
+    "closes, with something unread",
+    "closes, and lets nothing linger",
+    "waits",
+    "writes nothing more",
+];
+
 #[test]
 fn goodbyes_leave_with_the_end_of_the_stream() {
     let ([accelerated, native], _) = accelerated_and_native("goodbye::scenario_goodbye");
@@ -28,8 +37,7 @@ fn goodbyes_leave_with_the_end_of_the_stream() {
             format!("haproxy, then {then}: sent, told: close notify"),
         )
     };
-    let expected =
-        ["closes", "closes, with something unread", "waits", "writes nothing more"].map(held);
+    let expected = THEN.map(held);
     assert_eq!(changed.len(), expected.len(), "{accelerated}{native}");
     for (changed, expected) in changed.iter().zip(&expected) {
         assert_eq!(*changed, (&expected.0[..], &expected.1[..]));
@@ -45,7 +53,7 @@ fn scenario_goodbye() {
     let socket = unsafe { BIO_s_socket() };
     let mut answers = String::new();
     for (program, kind) in [("haproxy", sending_kind()), ("another", socket)] {
-        for then in ["closes", "closes, with something unread", "waits", "writes nothing more"] {
+        for then in THEN {
             let said = goodbye(kind, &context, then);
             let _ = writeln!(answers, "{program}, then {then}: {said}");
         }
@@ -86,6 +94,14 @@ pub(crate) fn goodbye(kind: *const sys::BIO_METHOD, context: &SslContext, then: 
     drain(&mut stream);
     if then.contains("unread") {
         stream.write_all(b"more").expect("room");
+    }
+    if then.contains("linger") {
+        let option = libc::linger { l_onoff: 1, l_linger: 0 };
+        let bytes = size_of_val(&option) as libc::socklen_t;
+        let (level, option) = (libc::SOL_SOCKET, (&raw const option).cast());
+        // SAFETY: the kernel reads the structure, of this size.
+        let done = unsafe { libc::setsockopt(descriptor, level, libc::SO_LINGER, option, bytes) };
+        assert_eq!(done, 0);
     }
     // SAFETY: a live SSL.
     assert_eq!(unsafe { sys::SSL_shutdown(ssl) }, 0);
