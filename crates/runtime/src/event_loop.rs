@@ -531,7 +531,6 @@ impl WaitCall<'_> {
             return self.wait(Stage::OnFibre, Patience::Asked);
         }
         if !event_loop.has_polled() {
-            forks::watch();
             (self.hooks.begin_thread)();
             HAS_BEGUN.set(true);
             // Error: the thread is ending.
