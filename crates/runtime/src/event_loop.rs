@@ -19,6 +19,7 @@ use crate::fibre::{self, Place};
 use crate::forks;
 use crate::handshake::{self, Handshake};
 use crate::interpose::guard_uncancelled;
+use crate::methods;
 use crate::provider::provider;
 use crate::real;
 use crate::registry::{self, Registration};
@@ -537,6 +538,9 @@ impl WaitCall<'_> {
             let _ = END.try_with(|_| ());
         }
         event_loop.waiting.set(self.epoll);
+        // What a callback that threw has left behind ends here.
+        methods::begin_turn();
+        cork::hold_no_more();
         cork::release_all();
         if event_loop.has_nothing_to_do() {
             return self.wait(Stage::Asked, Patience::Asked);
