@@ -431,6 +431,7 @@ pub(crate) fn go_on_unasked(
     handshake: &Handshake,
 ) -> bool {
     let Some(openssl) = real::openssl() else { return false };
+    let _kept_open = registry::keep_open(handshake.descriptor);
     if !handshake.take_up() {
         return false;
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use crate::forks;
 use crate::interpose::uncancelled;
+use crate::real;
 
 /// Descriptors per page; a page is allocated when its first descriptor is registered.
 const PAGE_SLOTS: usize = 1024;
@@ -55,6 +56,8 @@ struct Slot {
     closes: AtomicU32,
     /// Zero, or the forks that there were when somebody took hold of it, plus one.
     held: AtomicU32,
+    /// Zero, or the thread on which a handshake with this descriptor goes on unasked.
+    used_by: AtomicU64,
 }
 
 impl Slot {
@@ -123,18 +126,51 @@ pub(crate) fn forget(descriptor: c_int) {
     }
 }
 
-/// Forgets `descriptor`, which is about to be closed: its number may mean something else then.
+/// Forgets `descriptor`, which is about to be closed: its number may mean something else then. So
+/// another thread that writes there unasked is waited for.
 pub(crate) fn close(descriptor: c_int) {
-    if let Some(slot) = known_slot(descriptor) {
-        slot.closes.fetch_add(1, Ordering::Release);
-        slot.who.store(0, Ordering::Release);
+    let Some(slot) = known_slot(descriptor) else { return };
+    slot.closes.fetch_add(1, Ordering::SeqCst);
+    slot.who.store(0, Ordering::Release);
+    let used_by = slot.used_by.load(Ordering::SeqCst);
+    if used_by == 0 || used_by == forks::this_thread() || forks::is_of_parent(used_by) {
+        return;
+    }
+    let errno = real::errno();
+    // Longer than this it is in a callback, which may itself wait for this thread.
+    for _ in 0..NAPS_MAX {
+        if slot.used_by.load(Ordering::Acquire) != used_by {
+            break;
+        }
+        uncancelled(|| thread::sleep(NAP));
+    }
+    real::set_errno(errno);
+}
+
+/// Keeps `descriptor` from being closed by another thread; whether it was closed before is to be
+/// asked behind this.
+pub(crate) fn keep_open(descriptor: c_int) -> KeptOpen {
+    KeptOpen(slot(descriptor).filter(|slot| {
+        let (none, this) = (0, forks::this_thread());
+        slot.used_by.compare_exchange(none, this, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }))
+}
+
+/// A descriptor that is not closed; of others nothing is known.
+pub(crate) struct KeptOpen(Option<&'static Slot>);
+
+impl Drop for KeptOpen {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0 {
+            slot.used_by.store(0, Ordering::Release);
+        }
     }
 }
 
 /// How often `descriptor` was closed, counted from the first time that anybody asks for one of its
 /// page or registers it.
 pub(crate) fn closes(descriptor: c_int) -> u32 {
-    slot(descriptor).map_or(0, |slot| slot.closes.load(Ordering::Acquire))
+    slot(descriptor).map_or(0, |slot| slot.closes.load(Ordering::SeqCst))
 }
 
 /// The registration of `descriptor`, if it has one.
