@@ -25,7 +25,7 @@ use crate::real;
 static HAS_HELD: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static HELD: Held = const { Held::NOTHING };
+    static HELD: Held = const { Held::nothing() };
     /// Whether the packet that the thread sends next is to be held.
     static HOLDS_NEXT: Cell<bool> = const { Cell::new(false) };
 }
@@ -40,8 +40,9 @@ struct Held {
 }
 
 impl Held {
-    const NOTHING: Self =
-        Self { count: AtomicU32::new(0), places: [const { Place::EMPTY }; HELD_MAX] };
+    const fn nothing() -> Self {
+        Self { count: AtomicU32::new(0), places: [const { Place::empty() }; HELD_MAX] }
+    }
 
     /// False if there is no room.
     fn add(&self, corked: Corked) -> bool {
@@ -67,8 +68,9 @@ struct Place {
 const NOTHING: u64 = 0;
 
 impl Place {
-    const EMPTY: Self =
-        Self { ssl: AtomicPtr::new(ptr::null_mut()), what: AtomicU64::new(NOTHING) };
+    const fn empty() -> Self {
+        Self { ssl: AtomicPtr::new(ptr::null_mut()), what: AtomicU64::new(NOTHING) }
+    }
 
     fn fill(&self, corked: Corked) -> bool {
         if self.what.load(Ordering::Relaxed) != NOTHING {

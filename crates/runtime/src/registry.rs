@@ -102,8 +102,8 @@ pub(crate) fn hold(descriptor: c_int) -> Hold {
             return Hold { held: Some((slot, generation)) };
         }
         match turn {
-            ..SPINS_MAX => hint::spin_loop(),
-            ..TURNS_MAX => thread::yield_now(),
+            0..SPINS_MAX => hint::spin_loop(),
+            SPINS_MAX..TURNS_MAX => thread::yield_now(),
             _ => uncancelled(|| thread::sleep(NAP)),
         }
     }
