@@ -291,6 +291,7 @@ next_functions! {
         ssl: *mut c_void, callback: CertificateCallback, argument: *mut c_void
     );
     fn SSL_shutdown(ssl: *mut c_void) -> c_int, or -1;
+    fn SSL_up_ref(ssl: *mut c_void) -> c_int, or 0;
     fn SSL_want(ssl: *const c_void) -> c_int, or SSL_NOTHING;
     fn SSL_write(ssl: *mut c_void, buffer: *const c_void, bytes: c_int) -> c_int, or -1;
     fn SSL_write_ex(
