@@ -145,6 +145,7 @@ extern "C" fn constructor(
     _arguments: *const *const u8,
     _variables: *const *const u8,
 ) {
+    let _ = std::panic::catch_unwind(crate::real::find_functions_of_system);
     let _ = std::panic::catch_unwind(take_over);
     let _ = std::panic::catch_unwind(crate::foreign::keep_apart);
 }

@@ -8,63 +8,129 @@
 //! 200 ms at most). It is let go by the connection's next write, by `close`, and before the thread
 //! sleeps or asks for events, whatever its program does meanwhile. Another thread that writes to
 //! the connection finds its mark in a table of all threads.
+//!
+//! `close` and `send` of every program come here, in signal handlers too, which may interrupt
+//! whatever this thread does. So what a thread holds has a fixed place, without a destructor (the
+//! loader takes a lock and allocates to register one), and is made of atomics.
 #![allow(unsafe_code, reason = "asks and sets options of a socket")]
 
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::real;
 
+/// Whether any thread has ever held a packet: until then nothing of a thread is looked at.
+static HAS_HELD: AtomicBool = AtomicBool::new(false);
+
 thread_local! {
-    static CORKED: RefCell<Vec<Corked>> = const { RefCell::new(Vec::new()) };
+    static HELD: Held = const { Held::nothing() };
     /// Whether the packet that the thread sends next is to be held.
     static HOLDS_NEXT: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Packets that a thread holds at once; further ones leave as ever.
+const HELD_MAX: usize = 128;
+
+/// What one thread holds.
+struct Held {
+    count: AtomicU32,
+    places: [Place; HELD_MAX],
+}
+
+impl Held {
+    const fn nothing() -> Self {
+        Self { count: AtomicU32::new(0), places: [const { Place::empty() }; HELD_MAX] }
+    }
+
+    /// False if there is no room.
+    fn add(&self, corked: Corked) -> bool {
+        let is_added = self.places.iter().any(|place| place.fill(corked));
+        self.count.fetch_add(u32::from(is_added), Ordering::Relaxed);
+        is_added
+    }
+
+    /// All places in use, and what is there.
+    fn iter(&self) -> impl Iterator<Item = (&Place, Corked)> {
+        let count = self.count.load(Ordering::Relaxed) as usize;
+        self.places.iter().filter_map(|place| Some((place, place.get()?))).take(count)
+    }
+}
+
+struct Place {
+    ssl: AtomicPtr<c_void>,
+    /// The way and the descriptor, or [`NOTHING`]. Who takes them out has them.
+    what: AtomicU64,
+}
+
+/// No way has the number zero.
+const NOTHING: u64 = 0;
+
+impl Place {
+    const fn empty() -> Self {
+        Self { ssl: AtomicPtr::new(ptr::null_mut()), what: AtomicU64::new(NOTHING) }
+    }
+
+    fn fill(&self, corked: Corked) -> bool {
+        if self.what.load(Ordering::Relaxed) != NOTHING {
+            return false;
+        }
+        self.ssl.store(corked.ssl, Ordering::Relaxed);
+        self.change(NOTHING, corked.what())
+    }
+
+    fn get(&self) -> Option<Corked> {
+        let what = self.what.load(Ordering::Acquire);
+        let way = match what >> 32 {
+            1 => Way::Option,
+            2 => Way::Flag,
+            _ => return None,
+        };
+        Some(Corked { ssl: self.ssl.load(Ordering::Relaxed), descriptor: what as c_int, way })
+    }
+
+    fn change(&self, from: u64, to: u64) -> bool {
+        self.what.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
 /// Where each thread finds what another one holds: by the address of the connection, each place for
 /// one at a time. One that is overwritten is let go when its own thread sleeps.
-static MARKS: [Mark; MARKS_COUNT] = [const { Mark::none() }; MARKS_COUNT];
+///
+/// Each is a part of the address, and the descriptor. Connections that look alike by that let each
+/// other's packets go, which is early and no more.
+static MARKS: [AtomicU64; MARKS_COUNT] = [const { AtomicU64::new(0) }; MARKS_COUNT];
 
 const MARKS_COUNT: usize = 256;
 
-struct Mark {
-    ssl: AtomicPtr<c_void>,
-    descriptor: AtomicI32,
+/// Where the mark of a connection is, and how it begins.
+fn mark_of(ssl: *mut c_void) -> (&'static AtomicU64, u32) {
+    // Connections are some kilobytes apart, at multiples of 16.
+    let number = ssl.addr() >> 4;
+    let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (&MARKS[hash >> (usize::BITS - MARKS_COUNT.ilog2())], number as u32)
 }
 
-impl Mark {
-    const fn none() -> Self {
-        Self { ssl: AtomicPtr::new(ptr::null_mut()), descriptor: AtomicI32::new(-1) }
-    }
+fn set_mark(ssl: *mut c_void, descriptor: c_int) {
+    let (mark, start) = mark_of(ssl);
+    mark.store(u64::from(start) << 32 | u64::from(descriptor.cast_unsigned()), Ordering::Relaxed);
+}
 
-    fn of(ssl: *mut c_void) -> &'static Self {
-        // Connections are some kilobytes apart, at multiples of 16.
-        let hash = (ssl.addr() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &MARKS[hash >> (usize::BITS - MARKS_COUNT.ilog2())]
+/// Takes the mark of a connection away; its socket, if there was one.
+fn take_mark(ssl: *mut c_void) -> Option<c_int> {
+    let (mark, start) = mark_of(ssl);
+    let known = mark.load(Ordering::Relaxed);
+    if ssl.is_null() || known == 0 || (known >> 32) as u32 != start {
+        return None;
     }
-
-    fn set(ssl: *mut c_void, descriptor: c_int) {
-        let mark = Self::of(ssl);
-        mark.descriptor.store(descriptor, Ordering::Relaxed);
-        mark.ssl.store(ssl, Ordering::Release);
-    }
-
-    /// Takes the mark of a connection away; its socket, if there was one.
-    fn take(ssl: *mut c_void) -> Option<c_int> {
-        let mark = Self::of(ssl);
-        if ssl.is_null() || !ptr::eq(mark.ssl.load(Ordering::Relaxed), ssl) {
-            return None;
-        }
-        let (here, none) = (&mark.ssl, ptr::null_mut());
-        let taken = here.compare_exchange(ssl, none, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| mark.descriptor.load(Ordering::Relaxed))
-    }
+    let taken = mark.compare_exchange(known, 0, Ordering::Relaxed, Ordering::Relaxed);
+    taken.is_ok().then_some(known as c_int)
 }
 
 /// A connection and its socket, either of which may be gone by now: the kernel sends what it holds
 /// when a socket is closed, and an option that is off can be turned off again.
+#[derive(Clone, Copy)]
 struct Corked {
     ssl: *mut c_void,
     descriptor: c_int,
@@ -75,36 +141,42 @@ struct Corked {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// `TCP_CORK`, until it is turned off.
-    Option,
+    Option = 1,
     /// `MSG_MORE`, until something is sent without.
     Flag,
 }
 
 /// Holds packets of a socket that are not full. Where that is not possible nothing changes.
 pub(crate) fn hold(ssl: *mut c_void, descriptor: c_int) {
-    if !is_held(descriptor) && set(descriptor, true) {
-        note(Corked { ssl, descriptor, way: Way::Option });
-        Mark::set(ssl, descriptor);
+    if is_held(descriptor) || !set(descriptor, true) {
+        return;
+    }
+    if note(Corked { ssl, descriptor, way: Way::Option }) {
+        set_mark(ssl, descriptor);
+    } else {
+        set(descriptor, false);
     }
 }
 
 /// Has [`flags_of_send`] hold what the thread sends next, if it sends anything before
 /// [`hold_no_more`].
 pub(crate) fn hold_next() {
-    let _ = HOLDS_NEXT.try_with(|holds| holds.set(true));
+    HAS_HELD.store(true, Ordering::Relaxed);
+    HOLDS_NEXT.set(true);
 }
 
 /// What was to be held has been sent, or will not be.
 pub(crate) fn hold_no_more() {
-    let _ = HOLDS_NEXT.try_with(|holds| holds.set(false));
+    HOLDS_NEXT.set(false);
 }
 
 /// The flags by which a program's bytes are sent.
 pub(crate) fn flags_of_send(descriptor: c_int, flags: c_int) -> c_int {
-    if HOLDS_NEXT.try_with(|holds| holds.replace(false)).unwrap_or(false) {
-        if !is_held(descriptor) {
-            note(Corked { ssl: ptr::null_mut(), descriptor, way: Way::Flag });
-        }
+    if !has_held() {
+        return flags;
+    }
+    let corked = Corked { ssl: ptr::null_mut(), descriptor, way: Way::Flag };
+    if HOLDS_NEXT.replace(false) && (is_held(descriptor) || note(corked)) {
         return flags | libc::MSG_MORE;
     }
     // What is sent now takes along what was held.
@@ -114,36 +186,33 @@ pub(crate) fn flags_of_send(descriptor: c_int, flags: c_int) -> c_int {
 
 /// The program has written to a connection, which may be held by any thread.
 pub(crate) fn release(ssl: *mut c_void) {
+    if !has_held() {
+        return;
+    }
     take(|corked| ptr::eq(corked.ssl, ssl), Corked::send);
-    if let Some(descriptor) = Mark::take(ssl) {
+    if let Some(descriptor) = take_mark(ssl) {
         set(descriptor, false);
     }
 }
 
-/// The thread begins to handshake. What it holds outlives what is made after this.
-pub(crate) fn begin_thread() {
-    // Error: the thread is ending.
-    let _ = CORKED.try_with(|_| ());
-}
-
 /// Whether the thread holds any.
 pub(crate) fn holds_any() -> bool {
-    // Error: the thread is ending.
-    CORKED.try_with(|corked| !corked.borrow().is_empty()).unwrap_or(false)
+    has_held() && HELD.with(|held| held.count.load(Ordering::Relaxed) > 0)
 }
 
-/// The thread is about to sleep, or ends its turn.
+/// The thread is about to sleep, or ends its turn, or becomes another program.
 pub(crate) fn release_all() {
     take(|_| true, Corked::send);
 }
 
 /// The program is about to close a socket. The kernel sends what it holds with the end of the
-/// stream, unless the peer has sent what nobody has read: then it resets the connection.
+/// stream, unless that resets the connection, or another descriptor keeps the socket open: then
+/// what `MSG_MORE` holds leaves in 200 ms, but `TCP_CORK` would stay.
 pub(crate) fn close(descriptor: c_int) {
     take(
         |corked| corked.descriptor == descriptor,
         |corked| {
-            if has_unread(descriptor) {
+            if corked.way == Way::Option || will_reset(descriptor) {
                 corked.send();
             }
         },
@@ -151,44 +220,76 @@ pub(crate) fn close(descriptor: c_int) {
 }
 
 impl Corked {
+    fn what(&self) -> u64 {
+        (self.way as u64) << 32 | u64::from(self.descriptor.cast_unsigned())
+    }
+
     fn send(&self) {
         // This sends what `MSG_MORE` has held as well.
         set(self.descriptor, false);
     }
 }
 
-fn is_held(descriptor: c_int) -> bool {
-    // Error: the thread is ending.
-    let known = CORKED.try_with(|all| all.borrow().iter().any(|it| it.descriptor == descriptor));
-    known.unwrap_or(true)
+fn has_held() -> bool {
+    HAS_HELD.load(Ordering::Relaxed)
 }
 
-fn note(corked: Corked) {
-    let _ = CORKED.try_with(|all| all.borrow_mut().push(corked));
+fn is_held(descriptor: c_int) -> bool {
+    HELD.with(|held| held.iter().any(|(_, corked)| corked.descriptor == descriptor))
+}
+
+/// False if there is no room.
+fn note(corked: Corked) -> bool {
+    HAS_HELD.store(true, Ordering::Relaxed);
+    HELD.with(|held| held.add(corked))
 }
 
 /// Takes what is due out of the list.
 fn take(is_due: impl Fn(&Corked) -> bool, then: impl Fn(&Corked)) {
-    // Error: the thread is ending.
-    let _ = CORKED.try_with(|all| {
-        let mut all = all.borrow_mut();
-        if !all.is_empty() {
-            all.extract_if(.., |corked| is_due(corked)).for_each(|corked| {
-                Mark::take(corked.ssl);
+    if !holds_any() {
+        return;
+    }
+    HELD.with(|held| {
+        for (place, corked) in held.iter() {
+            if is_due(&corked) && place.change(corked.what(), NOTHING) {
+                held.count.fetch_sub(1, Ordering::Relaxed);
+                take_mark(corked.ssl);
                 then(&corked);
-            });
+            }
         }
     });
 }
 
-/// Whether the peer has sent something that was not received; leaves `errno` as it is.
-fn has_unread(descriptor: c_int) -> bool {
+/// Whether the kernel will reset the connection when its socket is closed: the peer has sent what
+/// was not received, or the program wants nothing to linger. Leaves `errno` as it is.
+fn will_reset(descriptor: c_int) -> bool {
     let errno = real::errno();
+    let resets = has_unread(descriptor) || !may_linger(descriptor);
+    real::set_errno(errno);
+    resets
+}
+
+fn has_unread(descriptor: c_int) -> bool {
     let mut bytes: c_int = 0;
     // SAFETY: the kernel writes one number.
     let status = unsafe { libc::ioctl(descriptor, libc::FIONREAD, ptr::from_mut(&mut bytes)) };
-    real::set_errno(errno);
     status != 0 || bytes > 0
+}
+
+fn may_linger(descriptor: c_int) -> bool {
+    let mut option = libc::linger { l_onoff: 0, l_linger: 0 };
+    let mut bytes = size_of::<libc::linger>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most so many bytes to the structure, and their number.
+    let status = unsafe {
+        libc::getsockopt(
+            descriptor,
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            ptr::from_mut(&mut option).cast(),
+            &mut bytes,
+        )
+    };
+    status == 0 && (option.l_onoff == 0 || option.l_linger != 0)
 }
 
 /// Turns `TCP_CORK` on or off, and leaves `errno` as it is; false where that is not possible.
@@ -217,6 +318,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    fn held() -> usize {
+        HELD.with(|held| held.iter().count())
+    }
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -258,7 +363,7 @@ mod tests {
         assert!(!is_corked(&server) && is_corked(&other));
         release_all();
         assert!(!is_corked(&other));
-        assert!(CORKED.with_borrow(Vec::is_empty));
+        assert!(!holds_any());
     }
 
     /// Sends as a program's BIO does, through our door.
@@ -283,7 +388,7 @@ mod tests {
         client.set_nonblocking(false).unwrap();
         assert_eq!(client.read(&mut bytes).unwrap(), 2 * b"tickets".len(), "in one packet");
         assert_eq!(other_client.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert_eq!(CORKED.with_borrow(Vec::len), 1);
+        assert_eq!(held(), 1);
         release_all();
         other_client.set_nonblocking(false).unwrap();
         assert_eq!(other_client.read(&mut bytes).unwrap(), b"tickets".len());
@@ -294,13 +399,31 @@ mod tests {
         assert_eq!(client.read(&mut bytes).unwrap(), b"answer".len());
     }
 
+    fn linger_not_at_all(socket: &TcpStream) {
+        let option = libc::linger { l_onoff: 1, l_linger: 0 };
+        // SAFETY: the kernel reads the structure, of this size.
+        let status = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_LINGER,
+                ptr::from_ref(&option).cast(),
+                size_of_val(&option) as libc::socklen_t,
+            )
+        };
+        assert_eq!(status, 0);
+    }
+
     #[test]
     fn the_last_packet_of_a_socket_is_never_lost() {
-        for (is_by_flag, has_unread) in [(true, true), (true, false), (false, true), (false, false)]
-        {
+        for case in 0..8 {
+            let [is_by_flag, has_unread, lingers] = [0, 1, 2].map(|bit| case >> bit & 1 == 1);
             let (mut client, mut server) = pair();
             if has_unread {
                 client.write_all(b"more").unwrap();
+            }
+            if !lingers {
+                linger_not_at_all(&server);
             }
             if is_by_flag {
                 hold_next();
@@ -313,14 +436,64 @@ mod tests {
             assert_eq!(client.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
             // Through our door as well.
             drop(server);
-            assert!(CORKED.with_borrow(Vec::is_empty));
+            assert!(!holds_any());
             client.set_nonblocking(false).unwrap();
             assert_eq!(
                 client.read(&mut bytes).unwrap(),
                 b"goodbye".len(),
-                "{is_by_flag} {has_unread}"
+                "{is_by_flag} {has_unread} {lingers}"
             );
         }
+    }
+
+    #[test]
+    fn a_socket_that_outlives_its_descriptor_is_let_go() {
+        let (_client, server) = pair();
+        let other = server.try_clone().unwrap();
+        hold(ptr::null_mut(), server.as_raw_fd());
+        assert!(is_corked(&other));
+        drop(server);
+        assert!(!is_corked(&other) && !holds_any());
+    }
+
+    #[test]
+    fn a_process_that_becomes_another_program_lets_go() {
+        let (_client, server) = pair();
+        hold(ptr::null_mut(), server.as_raw_fd());
+        let nothing = [ptr::null()];
+        // SAFETY: C strings and lists of none; there is no such program.
+        let status = unsafe {
+            libc::execve(c"/no/such/program".as_ptr(), nothing.as_ptr(), nothing.as_ptr())
+        };
+        assert!(status == -1 && !is_corked(&server));
+    }
+
+    #[test]
+    fn a_signal_handler_may_close_what_is_just_let_go() {
+        let ((_client, server), (_other_client, other)) = (pair(), pair());
+        for socket in [&server, &other] {
+            hold(ptr::null_mut(), socket.as_raw_fd());
+        }
+        let handle = |_: &Corked| [&server, &other].map(|it| close(it.as_raw_fd()));
+        take(|corked| corked.descriptor == server.as_raw_fd(), |corked| _ = handle(corked));
+        assert!(!holds_any() && !is_corked(&other));
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_leaves_at_once() {
+        let pairs: Vec<_> = (0..HELD_MAX + 2).map(|_| pair()).collect();
+        for (_, server) in &pairs {
+            hold(ptr::null_mut(), server.as_raw_fd());
+        }
+        hold_next();
+        let (mut client, server) = pair();
+        send(&server, b"tickets");
+        client.set_nonblocking(false).unwrap();
+        assert_eq!(client.read(&mut [0; 16]).unwrap(), b"tickets".len());
+        assert_eq!(held(), HELD_MAX);
+        assert_eq!(pairs.iter().filter(|(_, server)| is_corked(server)).count(), HELD_MAX);
+        release_all();
+        assert!(!pairs.iter().any(|(_, server)| is_corked(server)) && !holds_any());
     }
 
     #[test]
@@ -332,7 +505,7 @@ mod tests {
         let write = || release(ptr::without_provenance_mut(address));
         std::thread::scope(|scope| scope.spawn(write).join().unwrap());
         assert!(!is_corked(&server) && holds_any());
-        assert_eq!(Mark::take(ssl), None);
+        assert_eq!(take_mark(ssl), None);
         release_all();
         assert!(!holds_any());
     }
@@ -345,6 +518,6 @@ mod tests {
             hold(ptr::null_mut(), descriptor);
         }
         assert_eq!(real::errno(), libc::EAGAIN);
-        assert!(CORKED.with_borrow(Vec::is_empty));
+        assert!(!holds_any());
     }
 }

@@ -19,6 +19,7 @@ use crate::fibre::{self, Place};
 use crate::forks;
 use crate::handshake::{self, Handshake};
 use crate::interpose::guard_uncancelled;
+use crate::methods;
 use crate::provider::provider;
 use crate::real;
 use crate::registry::{self, Registration};
@@ -30,6 +31,14 @@ thread_local! {
     static EVENT_LOOP: EventLoop = EventLoop::new();
     /// Made after all that handshakes need of the thread, and so the first to go when it ends.
     static END: End = const { End };
+    /// Whether the thread has ever waited by epoll. Unlike the others this may be asked in a signal
+    /// handler: it has no destructor, for which the loader takes a lock and allocates.
+    static HAS_BEGUN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the thread has ever waited by epoll: otherwise it has no handshakes of ours.
+pub(crate) fn has_begun() -> bool {
+    HAS_BEGUN.get()
 }
 
 /// Finishes what is parked on a thread that ends: another may have those connections by now.
@@ -370,7 +379,7 @@ fn has_events(epoll: c_int) -> bool {
 /// Finishes what is parked on this thread, which is about to wait by other means than epoll: there
 /// is no array of events in which it could be told of them.
 pub(crate) fn finish_before_sleep() {
-    let Some(hooks) = provider() else { return };
+    let Some(hooks) = provider().filter(|_| has_begun()) else { return };
     cork::release_all();
     EventLoop::with(|event_loop| {
         if event_loop.is_on_fibre() || event_loop.has_nothing_to_do() {
@@ -409,7 +418,7 @@ pub(crate) enum Timeout {
 pub(crate) fn finish_before_accept(listener: c_int) {
     let has_unfinished = || EventLoop::with(EventLoop::has_unfinished).unwrap_or(false);
     let has_any = || cork::holds_any() || has_unfinished();
-    if provider().is_none() || !has_any() || registry::look_up(listener).is_some() {
+    if provider().is_none() || !has_begun() || !has_any() || registry::look_up(listener).is_some() {
         return;
     }
     // SAFETY: reading the flags of a descriptor has no effect on memory.
@@ -523,13 +532,15 @@ impl WaitCall<'_> {
             return self.wait(Stage::OnFibre, Patience::Asked);
         }
         if !event_loop.has_polled() {
-            forks::watch();
             (self.hooks.begin_thread)();
-            cork::begin_thread();
+            HAS_BEGUN.set(true);
             // Error: the thread is ending.
             let _ = END.try_with(|_| ());
         }
         event_loop.waiting.set(self.epoll);
+        // What a callback that threw has left behind ends here.
+        methods::begin_turn();
+        cork::hold_no_more();
         cork::release_all();
         if event_loop.has_nothing_to_do() {
             return self.wait(Stage::Asked, Patience::Asked);

@@ -20,6 +20,7 @@ mod ahead;
 mod goodbye;
 mod means;
 mod plug;
+mod references;
 mod round_trip;
 mod settle;
 mod tickets;
@@ -27,7 +28,7 @@ mod tickets;
 use core::cell::{Cell, OnceCell};
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use widelane_bridge::hooks::{Extent, ProviderHooks};
@@ -49,6 +50,8 @@ use ahead::Held;
 pub(crate) use goodbye::hold_goodbye;
 pub(crate) use means::Means;
 use plug::Plug;
+pub(crate) use references::add_reference;
+use references::{as_count, count_of};
 pub(crate) use round_trip::receives;
 use settle::is_first;
 pub(crate) use settle::settle;
@@ -150,6 +153,8 @@ const FREED: u8 = 1 << 7;
 /// The state of one handshake; its address is the handle that the provider knows.
 pub(crate) struct Handshake {
     ssl: *mut c_void,
+    /// References to the connection beside the first: which of them goes last has to end this.
+    references: AtomicUsize,
     /// The thread whose fibre and lanes this is about.
     owner: Arc<Mailbox>,
     state: AtomicU8,
@@ -431,6 +436,7 @@ pub(crate) fn go_on_unasked(
     handshake: &Handshake,
 ) -> bool {
     let Some(openssl) = real::openssl() else { return false };
+    let _kept_open = registry::keep_open(handshake.descriptor);
     if !handshake.take_up() {
         return false;
     }
@@ -549,6 +555,7 @@ fn take_in(
     let index = extra_data_index(openssl)?;
     let handshake = Box::into_raw(Box::new(Handshake {
         ssl,
+        references: AtomicUsize::new(count_of((openssl.SSL_get_ex_data)(ssl, index))),
         owner: Arc::clone(event_loop.mailbox()),
         state: AtomicU8::new(State::Idle as u8),
         descriptor,
@@ -586,6 +593,9 @@ fn take_in(
 fn find(ssl: *mut c_void) -> Option<&'static Handshake> {
     let openssl = real::openssl()?;
     let handshake = (openssl.SSL_get_ex_data)(ssl, extra_data_index(openssl)?);
+    if count_of(handshake) > 0 {
+        return None;
+    }
     // SAFETY: null, or what `take_in` put there, which lives until `release` or until its SSL is
     // freed.
     unsafe { handshake.cast::<Handshake>().as_ref() }
@@ -595,7 +605,8 @@ fn find(ssl: *mut c_void) -> Option<&'static Handshake> {
 fn release(handshake: &Handshake) {
     let Some(openssl) = real::openssl() else { return };
     let Some(index) = extra_data_index(openssl) else { return };
-    (openssl.SSL_set_ex_data)(handshake.ssl, index, ptr::null_mut());
+    let references = handshake.references.load(Ordering::Relaxed);
+    (openssl.SSL_set_ex_data)(handshake.ssl, index, as_count(references));
     // SAFETY: made by `into_raw` in `take_in`; the SSL has just let go of it.
     drop(unsafe { Box::from_raw(ptr::from_ref(handshake).cast_mut()) });
 }
@@ -641,9 +652,18 @@ extern "C" fn free_extra_data(
     _argument: c_long,
     _pointer: *mut c_void,
 ) {
-    if !handshake.is_null() {
-        // SAFETY: made by `into_raw` in `take_in`; its SSL is being freed.
-        drop(unsafe { Box::from_raw(handshake.cast::<Handshake>()) });
+    if handshake.is_null() || count_of(handshake) > 0 {
+        return;
+    }
+    // SAFETY: made by `into_raw` in `take_in`; its SSL is being freed.
+    let handshake = unsafe { Box::from_raw(handshake.cast::<Handshake>()) };
+    if handshake.state() != State::Idle {
+        // libssl has freed it by itself, or somebody else's reference.
+        EventLoop::with(|event_loop| {
+            if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
+                handshake.withdraw(event_loop);
+            }
+        });
     }
 }
 

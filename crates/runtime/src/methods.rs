@@ -38,29 +38,36 @@ thread_local! {
     static METHODS: RefCell<Methods> = const { RefCell::new(Methods::EMPTY) };
     /// Whether the thread is in a function of libssl that it called on its own stack.
     static IS_IN_LIBSSL: Cell<bool> = const { Cell::new(false) };
+    /// Whether all that it does counts as that.
+    static KEEPS_FOR_PROGRAM: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls a function of libssl, whose look-ups are answered from what the thread keeps, as all are
 /// on a handshake's fibre.
 ///
-/// A thread that is cancelled in there, or a callback that throws, leaves no destructor behind.
+/// A thread that is cancelled in there, or a callback that throws, leaves no destructor behind: the
+/// thread is in libssl then until [`begin_turn`].
 pub(crate) fn within_libssl<T>(f: impl FnOnce() -> T) -> T {
     // A fibre may be left in the middle of the call.
     if provider().is_none() || is_on_fibre() {
         return f();
     }
-    let before = IS_IN_LIBSSL.try_with(|is_in| is_in.replace(true)).unwrap_or(true);
+    let before = IS_IN_LIBSSL.replace(true);
     let result = f();
-    // Error: the thread is ending.
-    let _ = IS_IN_LIBSSL.try_with(|is_in| is_in.set(before));
+    IS_IN_LIBSSL.set(before);
     result
+}
+
+/// The thread waits for events: it is in no function of libssl, but for one whose callback waits.
+pub(crate) fn begin_turn() {
+    IS_IN_LIBSSL.set(KEEPS_FOR_PROGRAM.get());
 }
 
 /// Has all look-ups of the calling thread answered like that, those of its program included: nginx
 /// does the packets of QUIC itself, and derives each of their keys by what it looks up anew.
 pub(crate) fn keep_for_program() {
-    // Error: the thread is ending.
-    let _ = IS_IN_LIBSSL.try_with(|is_in| is_in.set(true));
+    KEEPS_FOR_PROGRAM.set(true);
+    IS_IN_LIBSSL.set(true);
 }
 
 /// What an algorithm does: each kind is looked up by a function of its own.
@@ -312,7 +319,7 @@ pub(crate) fn with_certificates_anywhere(f: impl FnOnce(&Certificates) -> bool) 
 }
 
 fn is_in_libssl() -> bool {
-    IS_IN_LIBSSL.try_with(Cell::get).unwrap_or(false)
+    IS_IN_LIBSSL.get()
 }
 
 fn is_on_fibre() -> bool {

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use widelane_bridge::counters::Counters;
 use widelane_bridge::hooks::{Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
 
-use crate::{event_loop, handshake};
+use crate::{event_loop, forks, handshake};
 
 static ATTACHED: AtomicPtr<ProviderHooks> = AtomicPtr::new(ptr::null_mut());
 
@@ -49,6 +49,7 @@ unsafe extern "C" fn widelane_runtime_attach(hooks: *const ProviderHooks) -> *co
     if table.version != HOOKS_VERSION || crate::config::config().is_none() {
         return ptr::null();
     }
+    forks::watch();
     ATTACHED.store(hooks.cast_mut(), Ordering::Release);
     &raw const OURS
 }

@@ -41,6 +41,27 @@ impl Next {
     }
 }
 
+/// Finds those functions that a program may call in a signal handler, or on a thread for which a
+/// constructor of a library waits: then it is too late to ask the loader, which takes its lock.
+pub(crate) fn find_functions_of_system() {
+    let functions = [
+        &next::accept,
+        &next::accept4,
+        &next::close,
+        &next::epoll_ctl,
+        &next::epoll_pwait,
+        &next::epoll_wait,
+        &next::execve,
+        &next::poll,
+        &next::ppoll,
+        &next::pselect,
+        &next::recv,
+        &next::select,
+        &next::send,
+    ];
+    functions.iter().for_each(|function| _ = function.address());
+}
+
 /// Whether anything of the process is called `name`.
 pub(crate) fn is_defined(name: &CStr) -> bool {
     // SAFETY: a C string; looking up a symbol has no precondition.
@@ -73,14 +94,20 @@ macro_rules! next_functions {
     ($(
         fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty, or $failure:expr)?;
     )*) => {
+        #[allow(non_upper_case_globals, reason = "the names of OpenSSL")]
+        mod next {
+            use super::Next;
+
+            $(pub(super) static $name: Next = Next::new(concat!(stringify!($name), "\0"));)*
+        }
+
         $(
             /// The function of this name that the program would call without us.
             ///
             /// A thread that is cancelled in it unwinds, and so does one in a callback that throws.
             #[allow(non_snake_case, reason = "the names of OpenSSL")]
             pub(crate) fn $name($($argument: $type),*) $(-> $result)? {
-                static NEXT: Next = Next::new(concat!(stringify!($name), "\0"));
-                let address = NEXT.address();
+                let address = next::$name.address();
                 if address.is_null() {
                     set_errno(libc::ENOSYS);
                     return $($failure)?;
@@ -276,6 +303,7 @@ next_functions! {
         ssl: *mut c_void, callback: CertificateCallback, argument: *mut c_void
     );
     fn SSL_shutdown(ssl: *mut c_void) -> c_int, or -1;
+    fn SSL_up_ref(ssl: *mut c_void) -> c_int, or 0;
     fn SSL_want(ssl: *const c_void) -> c_int, or SSL_NOTHING;
     fn SSL_write(ssl: *mut c_void, buffer: *const c_void, bytes: c_int) -> c_int, or -1;
     fn SSL_write_ex(
@@ -555,9 +583,7 @@ fn loaded_libssls() -> impl Iterator<Item = *mut c_void> {
 
 /// Where the libssl and the libcrypto behind our doors are loaded; zero for one that there is not.
 pub(crate) fn own_libraries() -> [usize; 2] {
-    static OF_LIBSSL: Next = Next::new("SSL_CTX_new\0");
-    static OF_LIBCRYPTO: Next = Next::new("BIO_ctrl\0");
-    [&OF_LIBSSL, &OF_LIBCRYPTO].map(|next| {
+    [&next::SSL_CTX_new, &next::BIO_ctrl].map(|next| {
         let address = next.address();
         object_at(address).map_or(0, |info| info.dli_fbase as usize)
     })
@@ -617,8 +643,7 @@ pub(crate) fn unload(library: *mut c_void) {
 
 /// The function that loads libraries; its result depends on where it is called.
 pub(crate) fn dlopen_address() -> *mut c_void {
-    static NEXT: Next = Next::new("dlopen\0");
-    NEXT.address()
+    next::dlopen.address()
 }
 
 /// The handle of a library that the program has already loaded.

@@ -11,9 +11,14 @@
 
 use core::ffi::c_int;
 use core::hint;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::thread;
+use std::time::Duration;
+
+use crate::forks;
+use crate::interpose::uncancelled;
+use crate::real;
 
 /// Descriptors per page; a page is allocated when its first descriptor is registered.
 const PAGE_SLOTS: usize = 1024;
@@ -31,9 +36,15 @@ pub(crate) struct Registration {
     pub(crate) data: u64,
 }
 
-/// How often another thread is let go first that holds a slot. It does so for one system call; one
-/// that takes longer was interrupted by a signal handler that calls us, or lost in a fork.
+/// How often another thread is let go first that holds a slot. It does so for one system call.
 const TURNS_MAX: u32 = 1_000;
+const SPINS_MAX: u32 = TURNS_MAX / 10;
+
+/// How often one that takes longer is slept for: it was interrupted, for a fifth of a second at
+/// most, unless that was by a signal handler that calls us.
+const NAPS_MAX: u32 = 2_000;
+
+const NAP: Duration = Duration::from_micros(50);
 
 /// Who (the epoll descriptor plus one, and the event mask; 0 means nobody) and what (the data
 /// word).
@@ -43,41 +54,60 @@ struct Slot {
     data: AtomicU64,
     /// How often the descriptor was closed.
     closes: AtomicU32,
-    is_held: AtomicBool,
+    /// Zero, or the forks that there were when somebody took hold of it, plus one.
+    held: AtomicU32,
+    /// Zero, or the thread on which a handshake with this descriptor goes on unasked.
+    used_by: AtomicU64,
+}
+
+impl Slot {
+    /// Whether nobody of this process held it, and the caller does from now on. What a thread of
+    /// the parent's held is nobody's.
+    fn take_hold(&self, generation: u32) -> bool {
+        let held = self.held.load(Ordering::Relaxed);
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        held != generation && self.held.compare_exchange(held, generation, success, failure).is_ok()
+    }
 }
 
 /// A registration that nobody else tells the kernel of.
 pub(crate) struct Hold {
-    slot: Option<&'static Slot>,
-    is_exclusive: bool,
+    /// What is really held, and the generation.
+    held: Option<(&'static Slot, u32)>,
 }
 
 impl Hold {
     /// Whether it is really held: nobody is waited for without end.
     pub(crate) fn is_exclusive(&self) -> bool {
-        self.is_exclusive
+        self.held.is_some()
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            slot.is_held.store(false, Ordering::Release);
+        if let Some((slot, generation)) = self.held {
+            let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+            // Error: this process was forked meanwhile, and somebody has taken it over.
+            let _ = slot.held.compare_exchange(generation, 0, success, failure);
         }
     }
 }
 
 /// Holds the registration of `descriptor`.
 pub(crate) fn hold(descriptor: c_int) -> Hold {
-    let slot = slot(descriptor);
-    let Some(held) = slot else { return Hold { slot, is_exclusive: false } };
-    for turn in 0..TURNS_MAX {
-        if !held.is_held.swap(true, Ordering::Acquire) {
-            return Hold { slot, is_exclusive: true };
+    let Some(slot) = slot(descriptor) else { return Hold { held: None } };
+    let generation = forks::count().wrapping_add(1);
+    for turn in 0..TURNS_MAX + NAPS_MAX {
+        if slot.take_hold(generation) {
+            return Hold { held: Some((slot, generation)) };
         }
-        if turn < TURNS_MAX / 10 { hint::spin_loop() } else { thread::yield_now() }
+        match turn {
+            0..SPINS_MAX => hint::spin_loop(),
+            SPINS_MAX..TURNS_MAX => thread::yield_now(),
+            _ => uncancelled(|| thread::sleep(NAP)),
+        }
     }
-    Hold { slot, is_exclusive: false }
+    Hold { held: None }
 }
 
 /// Remembers that `descriptor` was added or modified.
@@ -96,18 +126,51 @@ pub(crate) fn forget(descriptor: c_int) {
     }
 }
 
-/// Forgets `descriptor`, which is about to be closed: its number may mean something else then.
+/// Forgets `descriptor`, which is about to be closed: its number may mean something else then. So
+/// another thread that writes there unasked is waited for.
 pub(crate) fn close(descriptor: c_int) {
-    if let Some(slot) = known_slot(descriptor) {
-        slot.closes.fetch_add(1, Ordering::Release);
-        slot.who.store(0, Ordering::Release);
+    let Some(slot) = known_slot(descriptor) else { return };
+    slot.closes.fetch_add(1, Ordering::SeqCst);
+    slot.who.store(0, Ordering::Release);
+    let used_by = slot.used_by.load(Ordering::SeqCst);
+    if used_by == 0 || used_by == forks::this_thread() || forks::is_of_parent(used_by) {
+        return;
+    }
+    let errno = real::errno();
+    // Longer than this it is in a callback, which may itself wait for this thread.
+    for _ in 0..NAPS_MAX {
+        if slot.used_by.load(Ordering::Acquire) != used_by {
+            break;
+        }
+        uncancelled(|| thread::sleep(NAP));
+    }
+    real::set_errno(errno);
+}
+
+/// Keeps `descriptor` from being closed by another thread; whether it was closed before is to be
+/// asked behind this.
+pub(crate) fn keep_open(descriptor: c_int) -> KeptOpen {
+    KeptOpen(slot(descriptor).filter(|slot| {
+        let (none, this) = (0, forks::this_thread());
+        slot.used_by.compare_exchange(none, this, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }))
+}
+
+/// A descriptor that is not closed; of others nothing is known.
+pub(crate) struct KeptOpen(Option<&'static Slot>);
+
+impl Drop for KeptOpen {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0 {
+            slot.used_by.store(0, Ordering::Release);
+        }
     }
 }
 
 /// How often `descriptor` was closed, counted from the first time that anybody asks for one of its
 /// page or registers it.
 pub(crate) fn closes(descriptor: c_int) -> u32 {
-    slot(descriptor).map_or(0, |slot| slot.closes.load(Ordering::Acquire))
+    slot(descriptor).map_or(0, |slot| slot.closes.load(Ordering::SeqCst))
 }
 
 /// The registration of `descriptor`, if it has one.
@@ -177,10 +240,34 @@ mod tests {
         let descriptor = 5002;
         let first = hold(descriptor);
         assert!(first.is_exclusive() && hold(descriptor + 1).is_exclusive());
-        assert!(!hold(descriptor).is_exclusive());
+        for _ in 0..2 {
+            assert!(!hold(descriptor).is_exclusive(), "who gives up lets nobody in");
+        }
         drop(first);
         assert!(hold(descriptor).is_exclusive());
         assert!(!hold(-1).is_exclusive());
+    }
+
+    #[test]
+    fn one_that_was_interrupted_is_waited_for() {
+        let descriptor = 5003;
+        let first = hold(descriptor);
+        thread::scope(|scope| {
+            let second = scope.spawn(|| hold(descriptor).is_exclusive());
+            thread::sleep(Duration::from_millis(20));
+            drop(first);
+            assert!(second.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn what_a_thread_of_the_parent_held_is_free() {
+        let descriptor = 5004;
+        let parents = hold(descriptor);
+        let generation = forks::count().wrapping_add(2);
+        assert!(slot(descriptor).unwrap().take_hold(generation));
+        drop(parents);
+        assert!(!slot(descriptor).unwrap().take_hold(generation));
     }
 
     #[test]

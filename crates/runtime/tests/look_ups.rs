@@ -12,8 +12,11 @@ use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use openssl::ssl::{ClientHelloResponse, SslContext};
-use support::by_hand::{Connection, Epoll, accelerated, file, quick_context, rare_context_with};
+use openssl::ssl::{ClientHelloResponse, SslContext, SslMethod};
+use openssl_sys as sys;
+use support::by_hand::{
+    Connection, Epoll, accelerated, context, file, new_ssl, quick_context, rare_context_with,
+};
 use widelane_testkit::rooms::has_lanes;
 
 #[test]
@@ -31,7 +34,18 @@ fn changes_are_noticed_within_a_handshake() {
     accelerated("scenario_changes");
 }
 
+#[test]
+fn programs_look_up_for_themselves_behind_what_throws() {
+    accelerated("scenario_thrown");
+}
+
 unsafe extern "C" {
+    fn BIO_get_new_index() -> c_int;
+    fn BIO_meth_set_write(
+        method: *mut sys::BIO_METHOD,
+        write: extern "C-unwind" fn(*mut sys::BIO, *const c_char, c_int) -> c_int,
+    ) -> c_int;
+    fn BIO_set_init(bio: *mut sys::BIO, is_so: c_int);
     fn EVP_KDF_fetch(ctx: *mut c_void, name: *const c_char, query: *const c_char) -> *mut c_void;
     fn EVP_KDF_free(kdf: *mut c_void);
     fn EVP_KDF_get0_provider(kdf: *const c_void) -> *mut c_void;
@@ -241,4 +255,54 @@ fn scenario_changes() {
         handshake(&context, Some(&epoll));
         assert_eq!(LOOKED.load(Ordering::Relaxed), count);
     }
+}
+
+/// libssl's own, which a callback may leave.
+mod left {
+    use super::{c_int, sys};
+
+    unsafe extern "C-unwind" {
+        pub fn SSL_do_handshake(ssl: *mut sys::SSL) -> c_int;
+    }
+}
+
+extern "C" fn create(bio: *mut sys::BIO) -> c_int {
+    // SAFETY: a BIO that is being made.
+    unsafe { BIO_set_init(bio, 1) };
+    1
+}
+
+extern "C-unwind" fn throw(_bio: *mut sys::BIO, _data: *const c_char, _bytes: c_int) -> c_int {
+    panic!("a callback that throws")
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_thrown() {
+    // Makes this process a server, and the thread one with an event loop.
+    let (_context, epoll) = (context(), Epoll::new());
+    let locks = || locks_of(|| has_digest(c"SHA2-256"));
+    has_digest(c"SHA2-256");
+    let natively = locks();
+    assert!(natively.0 > 0);
+    // SAFETY: no precondition.
+    let index = unsafe { BIO_get_new_index() };
+    // SAFETY: a C string that lives as long as the program; the table is never freed.
+    let kind = unsafe { sys::BIO_meth_new(index, c"throws".as_ptr()) };
+    // SAFETY: a function of this signature.
+    unsafe { sys::BIO_meth_set_create__fixed_rust(kind, Some(create)) };
+    // SAFETY: a function of this signature, but that it throws.
+    unsafe { BIO_meth_set_write(kind, throw) };
+    let client = SslContext::builder(SslMethod::tls()).expect("OpenSSL").build();
+    let ssl = new_ssl(&client);
+    // SAFETY: a live SSL.
+    unsafe { sys::SSL_set_connect_state(ssl) };
+    // SAFETY: a table made above.
+    let bio = unsafe { sys::BIO_new(kind) };
+    // SAFETY: the SSL takes the BIO for both directions.
+    unsafe { sys::SSL_set_bio(ssl, bio, bio) };
+    // SAFETY: a live SSL, which nobody uses any more.
+    std::panic::catch_unwind(|| unsafe { left::SSL_do_handshake(ssl) }).expect_err("thrown");
+    assert_eq!(epoll.wait(0), None);
+    assert_eq!([(), ()].map(|()| locks()), [natively; 2]);
 }

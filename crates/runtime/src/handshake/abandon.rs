@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::references::take_reference;
 use super::{FREED, Handshake, State, find, handle, release};
 use crate::event_loop::EventLoop;
 use crate::interpose::uncancelled;
@@ -16,7 +17,13 @@ use crate::real::{self, OpenSsl};
 /// Prepares `ssl` to be freed: `true` if the caller may do so now, `false` if its fibre's thread
 /// will.
 pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
-    let Some(handshake) = provider().and_then(|_| find(ssl)) else { return true };
+    let Some(handshake) = provider().and_then(|_| find(ssl)) else {
+        take_reference(ssl);
+        return true;
+    };
+    if handshake.take_reference() {
+        return true;
+    }
     if handshake.state() == State::Idle && !handshake.is_listed() {
         return true;
     }
@@ -99,7 +106,7 @@ impl Handshake {
     }
 
     /// Takes its operation back, and itself out of all lists: it does not go on by itself any more.
-    fn withdraw(&self, event_loop: &EventLoop) {
+    pub(super) fn withdraw(&self, event_loop: &EventLoop) {
         event_loop.take_from_ready(self);
         if self.state() == State::Parked
             && let Some(hooks) = provider()

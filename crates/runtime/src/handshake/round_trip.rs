@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{socklen_t, tcp_info};
 
 use super::{Handshake, Means};
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, has_begun};
 use crate::real;
 
 /// Whether some program's BIO hides its socket: only then does anybody look at what it receives.
@@ -25,7 +25,7 @@ pub(super) fn begin(means: Means) {
 /// The program receives from a socket: if it does so for a handshake, that is the one which its BIO
 /// hides.
 pub(crate) fn receives(descriptor: c_int) {
-    if HIDES_SOCKETS.load(Ordering::Relaxed) {
+    if HIDES_SOCKETS.load(Ordering::Relaxed) && has_begun() {
         EventLoop::with(|event_loop| {
             if let Some(handshake) = event_loop.on_fibre() {
                 handshake.receives_from.set(descriptor);

@@ -16,11 +16,13 @@ use super::guard_uncancelled;
 use crate::config::{
     Config, config, is_run_variable, preload_value, preload_variable, preload_without,
 };
+use crate::cork;
 use crate::provider::provider;
 use crate::real::{self, Strings};
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int {
+    cork::release_all();
     let ours = guard_uncancelled(None, || environment_for(Path::new(text(path)), variables));
     let list = ours.as_ref().map_or(variables, Environment::as_list);
     real::execve(path, arguments, list)
@@ -38,6 +40,7 @@ extern "C-unwind" fn execvp(file: *const c_char, arguments: Strings) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int {
+    cork::release_all();
     let ours = guard_uncancelled(None, || {
         let path = search(Path::new(text(file)))?;
         environment_for(&path, variables)

@@ -149,6 +149,15 @@ extern "C-unwind" fn SSL_free(ssl: *mut c_void) {
 }
 
 #[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_up_ref(ssl: *mut c_void) -> c_int {
+    let done = real::SSL_up_ref(ssl);
+    if done == 1 {
+        guard((), || handshake::add_reference(ssl));
+    }
+    done
+}
+
+#[unsafe(no_mangle)]
 extern "C-unwind" fn SSL_shutdown(ssl: *mut c_void) -> c_int {
     guard((), || handshake::hold_goodbye(ssl));
     let result = real::SSL_shutdown(ssl);

@@ -4,8 +4,13 @@
 use core::arch::naked_asm;
 use core::cell::Cell;
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::real;
+
+/// Children that there are; only while there is one it matters on which thread. A child that is
+/// killed right at its beginning may be counted for good.
+static CHILDREN: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static IS_CHILD: Cell<bool> = const { Cell::new(false) };
@@ -14,8 +19,7 @@ thread_local! {
 /// Whether the calling thread is the child of a `vfork`, which has the parent's memory until it
 /// executes a program or ends. Its descriptors are copies.
 pub(super) fn is_child() -> bool {
-    // Error: the thread is ending.
-    IS_CHILD.try_with(Cell::get).unwrap_or(false)
+    CHILDREN.load(Ordering::Relaxed) > 0 && IS_CHILD.get()
 }
 
 /// As libc's: the child returns first, and what it calls then overwrites the parent's stack. So the
@@ -44,7 +48,11 @@ extern "C" fn note(result: i64) -> c_int {
         real::set_errno((-result) as c_int);
         return -1;
     }
-    // Error: the thread is ending.
-    let _ = IS_CHILD.try_with(|is_child| is_child.set(result == 0));
+    if result == 0 {
+        CHILDREN.fetch_add(1, Ordering::Relaxed);
+        IS_CHILD.set(true);
+    } else if IS_CHILD.replace(false) {
+        CHILDREN.fetch_sub(1, Ordering::Relaxed);
+    }
     result as c_int
 }

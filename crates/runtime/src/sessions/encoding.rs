@@ -7,12 +7,12 @@
 //!
 //! The templates are of the public header `openssl/asn1t.h`. What one of them says that is not
 //! known here, and what no session has any more (SSLv2's key), is left to libcrypto; so is
-//! everything, for good, if libcrypto encodes the first session differently.
+//! everything, for good, if libcrypto encodes the first of the others differently.
 #![allow(unsafe_code, reason = "templates and structures of libcrypto and libssl")]
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_ulong, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use core::{ptr, slice};
-use std::sync::OnceLock;
 
 use crate::real::{self, OpenSsl};
 
@@ -74,8 +74,9 @@ struct Plan {
     fields: Vec<Field>,
 }
 
-/// What is known since the first session; nothing if all are left to libcrypto.
-static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+/// What is known since the first session that could be compared; null before. Whoever is first
+/// publishes it: a lock could be left taken by a fork.
+static PLAN: AtomicPtr<Plan> = AtomicPtr::new(ptr::null_mut());
 
 struct Field {
     offset: usize,
@@ -121,12 +122,14 @@ pub(crate) fn encode(
     output: *mut *mut c_uchar,
     item: *const c_void,
 ) -> Option<c_int> {
-    let plan = match PLAN.get() {
+    let plan = match Plan::known() {
         Some(plan) => plan,
-        None if is_of_sessions(item) => PLAN.get_or_init(|| Plan::checked(item, value)),
+        None if is_of_sessions(item) => Plan::checked(item, value)?.publish(),
         None => return None,
     };
-    let plan = plan.as_ref().filter(|plan| plan.item == item.addr())?;
+    if plan.item != item.addr() {
+        return None;
+    }
     let openssl = real::openssl()?;
     let content_bytes = plan.content_bytes(openssl, value)?;
     let bytes = with_header(content_bytes);
@@ -150,7 +153,7 @@ pub(crate) fn encode(
 /// Where sessions that are named like this have the certificate of their peer, and the number of
 /// the tag around it; nothing if they are left to libcrypto.
 pub(super) fn place_of_certificate(item: *const c_void) -> Option<(usize, u8)> {
-    let plan = PLAN.get()?.as_ref().filter(|plan| plan.item == item.addr())?;
+    let plan = Plan::known().filter(|plan| plan.item == item.addr())?;
     let field = plan.fields.iter().find(|field| matches!(field.kind, Kind::Certificate))?;
     Some((field.offset, field.tag?))
 }
@@ -164,16 +167,41 @@ fn is_of_sessions(item: *const c_void) -> bool {
 }
 
 impl Plan {
-    /// A plan by which `value` is encoded as libcrypto encodes it, if there is one.
+    /// By this nothing is encoded: all sessions are left to libcrypto.
+    const NONE: Self = Self { item: 0, fields: Vec::new() };
+
+    fn known() -> Option<&'static Self> {
+        // SAFETY: null, or what `publish` has leaked.
+        unsafe { PLAN.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The plan of this process, which is this one if no other thread was first.
+    fn publish(self) -> &'static Self {
+        let ours = Box::into_raw(Box::new(self));
+        let (none, order) = (ptr::null_mut(), Ordering::AcqRel);
+        let first = match PLAN.compare_exchange(none, ours, order, Ordering::Acquire) {
+            Ok(_) => ours,
+            Err(first) => {
+                // SAFETY: made above, and nobody else's.
+                drop(unsafe { Box::from_raw(ours) });
+                first
+            }
+        };
+        // SAFETY: published once, and never freed.
+        unsafe { &*first }
+    }
+
+    /// A plan by which `value` is encoded as libcrypto encodes it, or [`Plan::NONE`]. Nothing if
+    /// this session cannot tell: it is left to libcrypto, or libcrypto has no memory for it.
     fn checked(item: *const c_void, value: *const c_void) -> Option<Self> {
         let openssl = real::openssl()?;
-        let plan = Self::of(item)?;
+        let Some(plan) = Self::of(item) else { return Some(Self::NONE) };
+        let content_bytes = plan.content_bytes(openssl, value)?;
         let mut expected = ptr::null_mut();
         let bytes = usize::try_from(real::ASN1_item_i2d(value, &mut expected, item)).ok()?;
         if expected.is_null() {
             return None;
         }
-        let content_bytes = plan.content_bytes(openssl, value).unwrap_or(0);
         let mut encoding = vec![0; with_header(content_bytes)];
         let is_written = plan.write(openssl, value, content_bytes, &mut encoding).is_some();
         // SAFETY: libcrypto has allocated the encoding, and returned its length.
@@ -182,7 +210,7 @@ impl Plan {
         real::wipe(written);
         real::wipe(&mut encoding);
         (openssl.CRYPTO_free)(expected.cast(), c"".as_ptr(), 0);
-        is_equal.then_some(plan)
+        Some(if is_equal { plan } else { Self::NONE })
     }
 
     /// The plan that a sequence's templates are.
@@ -439,7 +467,7 @@ mod tests {
         assert!(unsafe { openssl_sys::i2d_SSL_SESSION(session, ptr::null_mut()) } > 0);
         // SAFETY: made above, and nobody else's.
         unsafe { openssl_sys::SSL_SESSION_free(session) };
-        let plan = PLAN.get().expect("the door was used").as_ref().expect("known templates");
+        let plan = Plan::known().expect("the door was used");
         let is_other = |field: &&Field| matches!(field.kind, Kind::Other);
         assert!(plan.fields.len() >= 20);
         assert_eq!(plan.fields.iter().filter(is_other).count(), 1, "SSLv2's key");

@@ -55,7 +55,7 @@ fn session_tickets_leave_together() {
 }
 
 /// A function of a BIO's, whatever its signature: they are only copied.
-type Function = *const c_void;
+pub(crate) type Function = *const c_void;
 
 unsafe extern "C" {
     fn BIO_get_new_index() -> c_int;
@@ -68,7 +68,7 @@ unsafe extern "C" {
     fn BIO_meth_set_ctrl(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
     fn BIO_meth_set_destroy(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
     fn BIO_meth_set_read(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
-    fn BIO_meth_set_write(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
+    pub(crate) fn BIO_meth_set_write(method: *mut sys::BIO_METHOD, function: Function) -> c_int;
 }
 
 /// A BIO like HAProxy's: of a kind and name of its own, with the socket where libssl does not see
@@ -109,7 +109,7 @@ pub(crate) fn sending_kind() -> *const sys::BIO_METHOD {
 }
 
 /// What is written to a BIO of [`sending_kind`]; nothing here waits for room in a socket.
-extern "C" fn send(bio: *mut sys::BIO, data: *const c_char, bytes: c_int) -> c_int {
+pub(crate) extern "C" fn send(bio: *mut sys::BIO, data: *const c_char, bytes: c_int) -> c_int {
     let mut descriptor: c_int = -1;
     // SAFETY: a live BIO of a socket, which writes its descriptor.
     unsafe { sys::BIO_ctrl(bio, BIO_C_GET_FD, 0, (&raw mut descriptor).cast()) };

@@ -36,6 +36,11 @@ fn whoever_frees_a_connection_waits_for_its_fibre() {
 }
 
 #[test]
+fn whoever_closes_a_descriptor_waits_for_its_fibre() {
+    accelerated_with_lanes("elsewhere::scenario_close_running");
+}
+
+#[test]
 fn what_was_closed_does_not_go_on() {
     let Some(counters) = accelerated_with_lanes("elsewhere::scenario_closed") else { return };
     assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 4), "{counters:?}");
@@ -191,6 +196,33 @@ fn scenario_free_running() {
     epoll.ready(0);
     assert_silent(&peer);
     assert!(connection.sent() > 1000, "it was on its way");
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_close_running() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::new(&context, false);
+    // SAFETY: a live SSL.
+    unsafe { SSL_set_info_callback(connection.ssl, Some(dawdle)) };
+    assert_eq!(connection.handshake(), -1);
+    IS_ARMED.store(true, Ordering::Relaxed);
+    let descriptor = connection.socket.as_raw_fd();
+    let closing = thread::spawn(move || {
+        while !HAS_BEGUN.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_micros(100));
+        }
+        reuse(descriptor)
+    });
+    // The handshake goes on before the thread sleeps.
+    for _ in 0..10 {
+        epoll.ready(1);
+    }
+    let peer = closing.join().expect("a thread that closes");
+    assert!(connection.sent() > 1000, "it was on its way");
+    assert_silent(&peer);
+    connection.free();
+    assert_silent(&peer);
 }
 
 #[test]

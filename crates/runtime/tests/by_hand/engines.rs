@@ -51,7 +51,7 @@ pub(crate) fn load(name: &str, source: &str) -> *mut c_void {
     drop(input);
     assert!(compiler.wait().expect("a child").success());
     let path = CString::new(library.as_os_str().as_bytes()).expect("a path");
-    // SAFETY: the library has no code that runs by itself.
+    // SAFETY: what runs by itself in the library needs nothing.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     assert!(!handle.is_null());
     handle

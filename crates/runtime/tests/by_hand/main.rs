@@ -15,6 +15,7 @@ mod orders;
 mod parked;
 mod reads;
 mod sessions;
+mod signals;
 mod stackless;
 #[path = "../support/mod.rs"]
 mod support;

@@ -38,6 +38,7 @@ macro_rules! scenarios {
 
 scenarios! {
     freeing_a_parked_connection_withdraws_its_operation: "scenario_free", (1, 0);
+    the_last_reference_to_a_connection_ends_its_handshake: "scenario_references", (1, 3);
     another_thread_may_free_a_parked_connection: "scenario_free_elsewhere", (1, 0);
     a_cleared_connection_handshakes_anew: "scenario_clear", (1, 1);
     reading_a_parked_connection_waits_like_the_handshake: "scenario_read", (0, 1);
@@ -122,6 +123,7 @@ fn blocking_sockets_and_memory_are_not_parked() {
 unsafe extern "C" {
     fn SSL_clear(ssl: *mut sys::SSL) -> c_int;
     fn SSL_dup(ssl: *mut sys::SSL) -> *mut sys::SSL;
+    fn SSL_up_ref(ssl: *mut sys::SSL) -> c_int;
 }
 
 /// An `SSL` that another thread may use: its only owner while it does.
@@ -352,6 +354,44 @@ fn scenario_free() {
     // SAFETY: reads this thread's queue.
     assert_eq!(unsafe { sys::ERR_get_error() }, 0, "the error queue stays as it was");
     while epoll.wait(0).is_some() {}
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_references() {
+    let (context, epoll) = (context(), Epoll::new());
+    // As long as no event has come an operation waits.
+    let wait_in_vain = || assert_eq!(epoll.wait(1), None);
+    for [before, behind] in [[1, 0], [0, 1], [2, 1]] {
+        wait_in_vain();
+        let connection = Connection::new(&context, false);
+        let add = |count| {
+            for _ in 0..count {
+                // SAFETY: a live SSL.
+                assert_eq!(unsafe { SSL_up_ref(connection.ssl) }, 1);
+            }
+        };
+        add(before + 1);
+        connection.free();
+        epoll.add(connection.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+        assert_eq!(connection.handshake(), -1);
+        add(behind);
+        (0..before + behind).for_each(|_| connection.free());
+        assert_eq!(connection.sent(), 0);
+        while connection.sent() == 0 {
+            epoll.wait(100);
+            assert_eq!(connection.handshake(), -1);
+            assert_eq!(connection.error(-1), sys::SSL_ERROR_WANT_READ);
+        }
+        connection.free();
+    }
+    wait_in_vain();
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    // SAFETY: a live SSL.
+    assert_eq!(unsafe { SSL_up_ref(connection.ssl) }, 1);
+    connection.free();
+    connection.free();
+    assert_eq!(epoll.wait(10), None);
 }
 
 #[test]

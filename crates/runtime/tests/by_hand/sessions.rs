@@ -3,12 +3,12 @@
 //! Each test runs this program again under `widelane run`, with the ignored test of the scenario.
 #![allow(unsafe_code, reason = "sessions by libssl's C interface")]
 
-use std::ffi::{CString, c_char, c_int, c_long, c_uchar, c_void};
+use std::ffi::{CString, c_char, c_int, c_long, c_uchar, c_ulong, c_void};
 use std::fmt::Write as _;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::thread;
 
 use foreign_types::ForeignTypeRef;
@@ -27,6 +27,11 @@ const SEED: u64 = 72;
 #[test]
 fn sessions_are_encoded_as_by_libcrypto() {
     accelerated("sessions::scenario_encodings");
+}
+
+#[test]
+fn one_with_a_certificate_does_not_decide_for_all() {
+    accelerated("sessions::scenario_first");
 }
 
 #[test]
@@ -238,6 +243,131 @@ fn split(encoding: &[u8]) -> (&[u8], &[u8]) {
     };
     let (value, behind) = encoding.split_at(header + bytes);
     (behind, &value[header..])
+}
+
+/// `ASN1_ITEM` and `ASN1_TEMPLATE`, as the public header has them.
+#[repr(C)]
+struct Item {
+    kind: c_char,
+    universal: c_long,
+    templates: *const Template,
+    count: c_long,
+    functions: *const c_void,
+    size: c_long,
+    name: *const c_char,
+}
+
+#[repr(C)]
+struct Template {
+    flags: c_ulong,
+    tag: c_long,
+    offset: c_ulong,
+    name: *const c_char,
+    item: extern "C" fn() -> *const c_void,
+}
+
+unsafe extern "C" {
+    fn ASN1_INTEGER_new() -> *mut sys::ASN1_INTEGER;
+    fn ASN1_INTEGER_it() -> *const c_void;
+    fn INT32_it() -> *const c_void;
+    fn ASN1_item_i2d(value: *const c_void, output: *mut *mut c_uchar, item: *const c_void)
+    -> c_int;
+}
+
+/// What is taken for a session: a number, and something that seldom is there.
+#[repr(C)]
+struct Session {
+    seldom: *mut sys::ASN1_INTEGER,
+    number: i32,
+}
+
+impl Session {
+    fn encoding(&self, item: *const c_void) -> Vec<u8> {
+        let mut encoding = vec![0; 16];
+        let (value, mut end) = (ptr::from_ref(self).cast(), encoding.as_mut_ptr());
+        // SAFETY: a structure as the item says, and room for its encoding.
+        let bytes = unsafe { ASN1_item_i2d(value, &mut end, item) };
+        encoding.truncate(usize::try_from(bytes).expect("a length"));
+        encoding
+    }
+}
+
+/// How often anybody has asked for the type of the number.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// The item to encode by in a child, while its parent is asked for the type of the number.
+static ENCODED_IN_CHILD: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+extern "C" fn seldom() -> *const c_void {
+    // SAFETY: no precondition.
+    unsafe { ASN1_INTEGER_it() }
+}
+
+extern "C" fn number() -> *const c_void {
+    ASKED.fetch_add(1, Ordering::Relaxed);
+    let item = ENCODED_IN_CHILD.swap(ptr::null_mut(), Ordering::Relaxed);
+    if !item.is_null() {
+        // SAFETY: the child encodes, which allocates at most, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child if it hangs.
+            unsafe { libc::alarm(30) };
+            let is_right = PLAIN.encoding(item) == ENCODING;
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for our child.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "the child has encoded");
+    }
+    // SAFETY: no precondition.
+    unsafe { INT32_it() }
+}
+
+const PLAIN: Session = Session { seldom: ptr::null_mut(), number: 7 };
+const ENCODING: [u8; 5] = [0x30, 3, 2, 1, 7];
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_first() {
+    // Makes this process one whose sessions are encoded by the runtime.
+    drop(context());
+    const OPTIONAL: c_ulong = 0x1;
+    const EMBEDDED: c_ulong = 0x1000;
+    let template = |flags, offset: usize, item| {
+        let (offset, name) = (offset as c_ulong, c"field".as_ptr());
+        Template { flags, tag: 0, offset, name, item }
+    };
+    let templates = [
+        template(OPTIONAL, std::mem::offset_of!(Session, seldom), seldom as _),
+        template(EMBEDDED, std::mem::offset_of!(Session, number), number),
+    ];
+    let item = Item {
+        kind: 1, // ASN1_ITYPE_SEQUENCE
+        universal: 16,
+        templates: templates.as_ptr(),
+        count: 2,
+        functions: ptr::null(),
+        size: size_of::<Session>() as c_long,
+        name: c"SSL_SESSION_ASN1".as_ptr(),
+    };
+    let item = ptr::from_ref(&item).cast::<c_void>();
+    // SAFETY: makes a number.
+    let seldom = unsafe { ASN1_INTEGER_new() };
+    // SAFETY: a live number.
+    assert_eq!(unsafe { sys::ASN1_INTEGER_set(seldom, 9) }, 1);
+    let first = Session { seldom, number: 7 };
+    ENCODED_IN_CHILD.store(item.cast_mut(), Ordering::Relaxed);
+    assert_eq!(first.encoding(item), [0x30, 6, 2, 1, 9, 2, 1, 7]);
+    assert_eq!(PLAIN.encoding(item), ENCODING);
+    let asked = ASKED.load(Ordering::Relaxed);
+    assert_eq!(PLAIN.encoding(item), ENCODING);
+    assert_eq!(ASKED.load(Ordering::Relaxed), asked, "libcrypto goes by the templates each time");
+    assert_eq!(first.encoding(item), [0x30, 6, 2, 1, 9, 2, 1, 7]);
+    assert!(ASKED.load(Ordering::Relaxed) > asked);
+    // SAFETY: made above, and nobody else's.
+    unsafe { sys::ASN1_INTEGER_free(seldom) };
 }
 
 static STORED: AtomicUsize = AtomicUsize::new(0);
