@@ -236,8 +236,14 @@ impl Watched {
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Assertions are on: sums that overflow and broken promises to the standard library count too.
-const FLAGS: [&str; 3] =
-    ["-Zsanitizer=address", "-Cdebug-assertions=yes", "-Cforce-frame-pointers=yes"];
+/// That makes kernels slow, but not the default provider, which is to be known when it is decided
+/// which of them costs less.
+const FLAGS: [&str; 4] = [
+    "-Zsanitizer=address",
+    "-Cdebug-assertions=yes",
+    "-Cforce-frame-pointers=yes",
+    "--cfg=widelane_instrumented",
+];
 
 /// A library that writes behind a block as soon as it is loaded.
 const PLANTED: &str = "\

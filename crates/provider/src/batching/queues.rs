@@ -153,7 +153,8 @@ impl Costs {
     fn ways(&self, doubted: Option<usize>) -> ([Way; 1 + KERNELS_MAX], usize) {
         let trusted =
             |way: usize, measured: &Measured| measured.trusted().filter(|_| doubted != Some(way));
-        let default_provider = trusted(0, &self.times.default_provider).unwrap_or(0);
+        let default_provider = trusted(0, &self.times.default_provider)
+            .map_or(0, |ns| ns.saturating_mul(DEFAULT_PROVIDER_FACTOR));
         let mut ways = [Way { lanes: 1, cost_ns: default_provider }; 1 + KERNELS_MAX];
         for (index, &(lanes, room)) in self.kernels.iter().enumerate() {
             let is_smaller = |way: &&Way| way.lanes < lanes && way.cost_ns != CLOSED_NS;
@@ -176,6 +177,11 @@ impl Costs {
         doubts.then(|| decision / DOUBT_EVERY % (1 + self.kernels.len()))
     }
 }
+
+/// What the default provider's times are multiplied by: 1 but in what `cargo xtask asan` builds.
+/// AddressSanitizer and assertions have our kernels take seven times as long (RSA-2048 on a Zen 5),
+/// and libcrypto's code is as it always is: lanes would never pay, and hardly be tested.
+const DEFAULT_PROVIDER_FACTOR: u64 = if cfg!(widelane_instrumented) { 8 } else { 1 };
 
 /// What a kernel costs whose room is closed now.
 const CLOSED_NS: u64 = u64::MAX;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::counters::Sums;
-use crate::support::{localhost, run, widelane};
+use crate::support::{SAYS_NO_END, localhost, run, widelane};
 
 /// The directory of the system's libssl, as `openssl` finds it.
 fn system_libraries() -> PathBuf {
@@ -54,6 +54,8 @@ fn python(counters: &Path, program: &str, arguments: &[&Path]) -> Option<Output>
     let mut command = Command::new(widelane());
     command.args(["run", "--counters-dir"]).arg(counters);
     let command = command.args(["--", "python3", "-c", program]).args(arguments);
+    // Some enter another root directory.
+    let command = command.envs([SAYS_NO_END]);
     Some(command.output().expect("widelane was built"))
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::programs::FORKS_FOR_EACH;
-use crate::support::{localhost, run, widelane};
+use crate::support::{SAYS_NO_END, localhost, run, widelane};
 
 /// Somebody else than who runs the tests.
 const NOBODY: u32 = 65_534;
@@ -27,6 +27,7 @@ fn serve(setup: &str, variables: &[(&str, &Path)], options: &[&str]) -> Option<(
     command.args(options).args(["--", "python3", "-c", FORKS_FOR_EACH]);
     command.args([&identity.certificate, &identity.key, &authority.certificate()]);
     command.env_remove("WIDELANE_COUNTERS_DIR").envs(variables.iter().copied());
+    command.envs([SAYS_NO_END]);
     let output = command.output().expect("util-linux");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.starts_with("unshare: ") || said.contains("there is no program python3") {
