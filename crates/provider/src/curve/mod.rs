@@ -222,6 +222,15 @@ impl Curve {
             Curve::X25519 => OperationKind::Other,
         }
     }
+
+    /// What the verification of a signature is counted as.
+    pub(crate) fn verify_kind(self) -> OperationKind {
+        match self {
+            Curve::Ec(ec::Curve::P256) => OperationKind::P256Verify,
+            Curve::Ec(ec::Curve::P384) => OperationKind::P384Verify,
+            Curve::Ed25519 | Curve::X25519 => OperationKind::Other,
+        }
+    }
 }
 
 /// The names by which the default provider knows our curves.
