@@ -18,6 +18,7 @@
 mod abandon;
 mod ahead;
 mod goodbye;
+mod judge;
 mod means;
 mod plug;
 mod round_trip;
@@ -40,13 +41,14 @@ use crate::fibre::Place;
 use crate::interpose::guard_uncancelled;
 use crate::methods;
 use crate::notice::{Notice, say_once};
-use crate::provider::{Handle, count, is_private_key_state, provider};
-use crate::real::{self, OpenSsl};
+use crate::provider::{Handle, Operation, count, operation_in, provider};
+use crate::real::{self, Judge, OpenSsl};
 use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
 pub(crate) use goodbye::hold_goodbye;
+pub(crate) use judge::note_verifier;
 pub(crate) use means::Means;
 use plug::Plug;
 pub(crate) use round_trip::receives;
@@ -184,6 +186,10 @@ pub(crate) struct Handshake {
     tickets: Cell<usize>,
     /// Cleared when the connection is being freed: nothing may park any more.
     may_park: Cell<bool>,
+    /// The program's callback that judges certificates, while ours stands in its place.
+    judge: Cell<Option<Judge>>,
+    /// Whether that is running.
+    is_being_judged: Cell<bool>,
     /// Whether its thread's list of those to be reported has it.
     pub(crate) is_to_be_reported: AtomicBool,
 }
@@ -570,6 +576,8 @@ fn take_in(
         is_first: is_first(openssl, ssl),
         tickets: Cell::new(0),
         may_park: Cell::new(true),
+        judge: Cell::new(None),
+        is_being_judged: Cell::new(false),
         is_to_be_reported: AtomicBool::new(false),
     }));
     if (openssl.SSL_set_ex_data)(ssl, index, handshake.cast()) == 0 {
@@ -595,6 +603,7 @@ fn find(ssl: *mut c_void) -> Option<&'static Handshake> {
 fn release(handshake: &Handshake) {
     let Some(openssl) = real::openssl() else { return };
     let Some(index) = extra_data_index(openssl) else { return };
+    handshake.give_back_place_of_judge(openssl);
     (openssl.SSL_set_ex_data)(handshake.ssl, index, ptr::null_mut());
     // SAFETY: made by `into_raw` in `take_in`; the SSL has just let go of it.
     drop(unsafe { Box::from_raw(ptr::from_ref(handshake).cast_mut()) });
@@ -659,7 +668,15 @@ pub(crate) extern "C" fn current() -> Handle {
         let state = (openssl.SSL_state_string)(handshake.ssl);
         // SAFETY: libssl's own constant strings.
         let state = unsafe { CStr::from_ptr(state) };
-        (handshake.may_park.get() && is_private_key_state(state)).then(|| handle(handshake))
+        let may_park = match operation_in(state)? {
+            Operation::OfServer => {
+                handshake.take_place_of_judge(openssl);
+                true
+            }
+            Operation::WithClient => true,
+            Operation::OnChain => handshake.is_between_judgements(openssl),
+        };
+        (may_park && handshake.may_park.get()).then(|| handle(handshake))
     });
     current.flatten().unwrap_or(ptr::null_mut())
 }

@@ -55,14 +55,32 @@ unsafe extern "C" fn widelane_runtime_attach(hooks: *const ProviderHooks) -> *co
 
 const _: Attach = widelane_runtime_attach;
 
-/// Whether libssl itself, not a callback of the program, is asking for a private-key operation.
+/// What libssl needs an operation for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// The server's own flight.
+    OfServer,
+    /// What a client has sent last.
+    WithClient,
+    /// A client's certificates, of which libssl also tells the program.
+    OnChain,
+}
+
+/// What libssl itself, not a callback of the program, may be asking an operation for; nothing if it
+/// asks for none in this state.
 ///
 /// The short state names are part of libssl's interface and the same in every version, unlike the
 /// numbers of `OSSL_HANDSHAKE_STATE`: server hello (the key exchange of TLS 1.3), server key
-/// exchange, server certificate verify, and client key exchange (that of TLS 1.2, RSA key transport
-/// included). A callback may hold locks of the program, so it must not be left.
-pub(crate) fn is_private_key_state(short_name: &CStr) -> bool {
-    [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE"].contains(&short_name)
+/// exchange, server certificate verify; client key exchange (that of TLS 1.2, RSA key transport
+/// included), client certificate verify; and client certificate. A callback may hold locks of the
+/// program, so it must not be left.
+pub(crate) fn operation_in(short_name: &CStr) -> Option<Operation> {
+    match short_name.to_bytes() {
+        b"TWSH" | b"TWSKE" | b"TWSCV" => Some(Operation::OfServer),
+        b"TRCKE" | b"TRCV" => Some(Operation::WithClient),
+        b"TRCC" => Some(Operation::OnChain),
+        _ => None,
+    }
 }
 
 /// The handle under which provider and runtime speak of a handshake.
@@ -73,12 +91,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parks_in_the_states_of_private_key_operations_only() {
-        for state in [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE"] {
-            assert!(is_private_key_state(state));
+    fn parks_in_the_states_of_operations_only() {
+        for (state, operation) in [
+            (c"TWSH", Operation::OfServer),
+            (c"TWSKE", Operation::OfServer),
+            (c"TWSCV", Operation::OfServer),
+            (c"TRCKE", Operation::WithClient),
+            (c"TRCV", Operation::WithClient),
+            (c"TRCC", Operation::OnChain),
+        ] {
+            assert_eq!(operation_in(state), Some(operation));
         }
-        for state in [c"TRCH", c"TWSC", c"PINIT", c"SSLOK", c"UNKWN"] {
-            assert!(!is_private_key_state(state));
+        for state in [c"TRCH", c"TWSC", c"TRCCS", c"PINIT", c"SSLOK", c"UNKWN"] {
+            assert_eq!(operation_in(state), None);
         }
     }
 }

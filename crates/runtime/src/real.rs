@@ -237,6 +237,9 @@ next_functions! {
     ) -> *mut c_void, or ptr::null_mut();
     fn SSL_CTX_sess_get_new_cb(context: *mut c_void) -> Option<NewSession>, or None;
     fn SSL_CTX_sess_set_new_cb(context: *mut c_void, new_session: Option<NewSession>);
+    fn SSL_CTX_set_cert_verify_callback(
+        context: *mut c_void, callback: *const c_void, argument: *mut c_void
+    );
     fn SSL_CTX_set_cert_cb(
         context: *mut c_void, callback: CertificateCallback, argument: *mut c_void
     );
@@ -279,6 +282,12 @@ pub(crate) type PasswordCallback =
 /// What libssl asks for a certificate: the connection, and an argument of the program's.
 pub(crate) type CertificateCallback =
     Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int>;
+
+/// What libssl tells of each certificate of a peer: whether it is good so far, and what verifies.
+pub(crate) type Judge = unsafe extern "C-unwind" fn(c_int, *mut c_void) -> c_int;
+
+/// The same, if there is one.
+pub(crate) type JudgeCallback = Option<Judge>;
 
 /// What OpenSSL hands the parameters of a key to, with an argument of the caller's.
 pub(crate) type ParametersCallback = extern "C" fn(*const c_void, *mut c_void) -> c_int;
@@ -469,6 +478,7 @@ openssl_functions! {
     fn SSL_CTX_free(*mut c_void);
     fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn SSL_get_ex_data(*const c_void, c_int) -> *mut c_void;
+    fn SSL_get_ex_data_X509_STORE_CTX_idx() -> c_int;
     fn SSL_get_fd(*const c_void) -> c_int;
     fn SSL_get_finished(*const c_void, *mut c_void, usize) -> usize;
     fn SSL_get_max_early_data(*const c_void) -> u32;
@@ -478,6 +488,8 @@ openssl_functions! {
     fn SSL_get_quiet_shutdown(*const c_void) -> c_int;
     fn SSL_get_rbio(*const c_void) -> *mut c_void;
     fn SSL_get_shutdown(*const c_void) -> c_int;
+    fn SSL_get_verify_callback(*const c_void) -> JudgeCallback;
+    fn SSL_get_verify_mode(*const c_void) -> c_int;
     fn SSL_get_wbio(*const c_void) -> *mut c_void;
     fn SSL_group_to_name(*mut c_void, c_int) -> *const c_char;
     fn SSL_in_before(*const c_void) -> c_int;
@@ -492,9 +504,11 @@ openssl_functions! {
     fn SSL_set_ex_data(*mut c_void, c_int, *mut c_void) -> c_int;
     fn SSL_set_info_callback(*mut c_void, extern "C" fn(*const c_void, c_int, c_int));
     fn SSL_set_msg_callback(*mut c_void, *const c_void);
+    fn SSL_set_verify(*mut c_void, c_int, JudgeCallback);
     fn SSL_state_string(*const c_void) -> *const c_char;
     fn SSL_version(*const c_void) -> c_int;
     fn TLS_client_method() -> *const c_void;
+    fn X509_STORE_CTX_get_ex_data(*const c_void, c_int) -> *mut c_void;
     variadic
     fn ERR_set_error(c_int, c_int, *const c_char);
 }

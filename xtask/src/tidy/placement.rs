@@ -208,6 +208,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/groups.rs",
         "crates/runtime/src/handshake.rs",
         "crates/runtime/src/handshake/ahead.rs",
+        "crates/runtime/src/handshake/judge.rs",
         "crates/runtime/src/handshake/means.rs",
         "crates/runtime/src/handshake/round_trip.rs",
         "crates/runtime/src/handshake/tickets.rs",

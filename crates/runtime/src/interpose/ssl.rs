@@ -70,6 +70,17 @@ extern "C-unwind" fn SSL_CTX_use_PrivateKey_file(
     used
 }
 
+/// Notes that the program verifies its peers' chains by a callback.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_CTX_set_cert_verify_callback(
+    context: *mut c_void,
+    callback: *const c_void,
+    argument: *mut c_void,
+) {
+    handshake::note_verifier(callback);
+    real::SSL_CTX_set_cert_verify_callback(context, callback, argument);
+}
+
 /// Notes that the program chooses certificates by a callback.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn SSL_CTX_set_cert_cb(
