@@ -57,6 +57,8 @@ enum Role {
     Generation,
     /// A secret shared with a peer.
     Derivation,
+    /// A signature of a peer's, or of whoever has certified it.
+    Verification,
     /// Anything else.
     Other,
 }
@@ -118,12 +120,21 @@ operations! {
     Secp384r1MlKem1024Encapsulate = 26, "secp384r1mlkem1024-encapsulate", Derivation;
     /// Decapsulation by SecP384r1MLKEM1024.
     Secp384r1MlKem1024Decapsulate = 27, "secp384r1mlkem1024-decapsulate", Derivation;
+    /// Verification of an ECDSA signature on P-256.
+    P256Verify = 28, "p256-verify", Verification;
+    /// Verification of an ECDSA signature on P-384.
+    P384Verify = 29, "p384-verify", Verification;
 }
 
 impl OperationKind {
     /// Whether it derives a secret shared with a peer.
     pub const fn is_derivation(self) -> bool {
         matches!(ROLES[self as usize], Role::Derivation)
+    }
+
+    /// Whether it verifies a signature.
+    pub const fn is_verification(self) -> bool {
+        matches!(ROLES[self as usize], Role::Verification)
     }
 
     /// Whether it makes an ephemeral key pair for a pool, which the totals leave out: nobody waits

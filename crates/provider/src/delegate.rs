@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 use std::array;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
@@ -554,10 +554,34 @@ impl<'a> SignContext<'a> {
     }
 }
 
+/// Has the default provider verify the signature of a digest, with its key `key`; nothing if it
+/// cannot be asked.
+///
+/// # Safety
+/// `key` must be the default provider's, and `signature` null or readable for `length` bytes.
+pub(crate) unsafe fn verify_digest(
+    delegate: &Delegate,
+    functions: &SignatureFunctions,
+    key: *mut c_void,
+    digest: &[u8],
+    signature: *const c_uchar,
+    length: usize,
+) -> Option<c_int> {
+    let (newctx, begin, verify) = (functions.newctx?, functions.verify_init?, functions.verify?);
+    // SAFETY: the default provider's own context.
+    let context =
+        Owned::adopt(unsafe { newctx(delegate.provctx, ptr::null()) }, functions.freectx)?;
+    // SAFETY: context and key are the default provider's.
+    if unsafe { begin(context.as_ptr(), key, ptr::null()) } <= 0 {
+        return None;
+    }
+    let (from, bytes) = (digest.as_ptr(), digest.len());
+    // SAFETY: the context was begun; the signature is the caller's, the digest a slice.
+    Some(unsafe { verify(context.as_ptr(), signature, length, from, bytes) })
+}
+
 #[cfg(test)]
 mod tests {
-    use std::ffi::c_uchar;
-
     use super::*;
 
     /// As `ossl_ecdsa_sign` of OpenSSL 3.0 does where memory is short.

@@ -1,5 +1,9 @@
 //! Signatures as libcrypto asks for them, the same for all algorithms: the default provider's, with
-//! the private-key operation batched. An algorithm is a type that implements [`Signer`].
+//! the private-key operation batched, and for some algorithms verification. An algorithm is a type
+//! that implements [`Signer`].
+//!
+//! That a signature is good may be our answer. That it is not never is: then the default provider
+//! verifies it as well, and what it answers is what the program hears, its errors included.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
@@ -12,7 +16,7 @@ use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
 use crate::counters::{How, count_jobs};
-use crate::delegate::{Delegate, OnDemand, Owned};
+use crate::delegate::{Delegate, OnDemand, Owned, verify_digest};
 use crate::digest::Digest;
 use crate::entry::{begin, borrow, borrow_mut, describe, entry, forward, give, input, share, take};
 use crate::instance::Instance;
@@ -23,7 +27,7 @@ use crate::{one_shot, params, process};
 pub(crate) trait Signer: Sized {
     /// A key of ours.
     type Key: SignerKey;
-    /// How a signature was begun that is ours to make.
+    /// How a signature was begun that is ours to make or to verify.
     type Begun: Copy;
 
     /// Whether a context of the default provider's goes along with ours, for the parameters that
@@ -49,13 +53,23 @@ pub(crate) trait Signer: Sized {
         None
     }
 
+    /// How we begin to verify what is given, likewise.
+    fn verifies_given() -> Option<Self::Begun> {
+        None
+    }
+
+    /// How we begin to verify a message, by the digest of this name, likewise.
+    fn verifies_message(_digest: Option<&CStr>) -> Option<Self::Begun> {
+        None
+    }
+
     /// How we go on with a message that the default provider's context has begun to sign.
     fn goes_along(_context: &Context<Self>) -> Option<Self::Begun> {
         None
     }
 
-    /// Whether we sign with a key.
-    fn knows(key: &Arc<Self::Key>) -> bool;
+    /// Whether we do with a key what is begun.
+    fn knows(key: &Arc<Self::Key>, begun: Self::Begun) -> bool;
 
     /// Begins a context of the default provider's as ours was begun, unless one goes along.
     ///
@@ -85,12 +99,22 @@ pub(crate) trait Signer: Sized {
     fn sign_message(_context: &Context<Self>, _message: &[u8], _signature: &mut [u8]) -> Made {
         Made::Theirs
     }
+
+    /// Verifies the signature of a digest.
+    fn verify(_context: &Context<Self>, _digest: &[u8], _signature: &[u8]) -> Found {
+        Found::Theirs
+    }
 }
 
-/// A key that signs.
+/// A key that signs or verifies.
 pub(crate) trait SignerKey: ManagedKey {
     /// What a signature is counted as.
     fn sign_kind(&self) -> OperationKind;
+
+    /// What the verification of a signature is counted as.
+    fn verify_kind(&self) -> OperationKind {
+        OperationKind::Other
+    }
 }
 
 /// What became of a signature.
@@ -103,19 +127,34 @@ pub(crate) enum Made {
     Failed,
 }
 
+/// What we have found out about a signature.
+pub(crate) enum Found {
+    /// It is good.
+    Good,
+    /// Nothing that counts: the default provider has to say what it is.
+    Theirs,
+    /// Nothing, and nobody wants to know any more.
+    Nothing,
+}
+
 /// A signature being made or verified.
 pub(crate) struct Context<A: Signer> {
     pub(crate) delegate: Arc<Delegate>,
     pub(crate) key: Option<Arc<A::Key>>,
-    /// How it was begun, if we are to sign with `key`.
+    /// How it was begun, if we are to sign or verify with `key`.
     pub(crate) ours: Option<A::Begun>,
     /// Whether parameters were set since the message began, which `inner` knows and must be signed
     /// by.
     pub(crate) is_set_midway: bool,
+    /// Whether a message was verified to its end: there is no other before it is begun again.
+    is_verified: bool,
     /// The digest of the message so far.
     digest: Option<Digest>,
     inner: OnDemand,
 }
+
+/// The default provider's function that takes a part of a message.
+type Update = unsafe extern "C" fn(*mut c_void, *const c_uchar, usize) -> c_int;
 
 /// Where a signature goes, as libcrypto says it.
 struct Output {
@@ -216,14 +255,14 @@ impl<A: Signer> Context<A> {
         (begun > 0).then_some(inner)
     }
 
-    /// Takes a new key, if there is one, and begins to sign by ourselves, if we know the key and
-    /// how it is `begun`. Without a new key, a context of the default provider's stays, with the
+    /// Takes a new key, if there is one, and begins by ourselves, if we know the key and how it is
+    /// `begun`. Without a new key, a context of the default provider's stays, with the
     /// parameters that were set, and does the rest.
     ///
     /// # Safety
     /// `key` must be null or a key of ours.
     unsafe fn begin(&mut self, key: *mut c_void, begun: Option<A::Begun>) -> bool {
-        (self.digest, self.is_set_midway) = (None, false);
+        (self.digest, self.is_set_midway, self.is_verified) = (None, false, false);
         let goes_on = self.goes_on(key);
         if !goes_on && !A::ACCOMPANIED {
             self.inner = OnDemand::default();
@@ -231,7 +270,8 @@ impl<A: Signer> Context<A> {
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<A::Key>(key) };
         self.key = new.or(self.key.take());
-        self.ours = begun.filter(|_| !goes_on && self.key.as_ref().is_some_and(A::knows));
+        let knows = |begun: &A::Begun| self.key.as_ref().is_some_and(|key| A::knows(key, *begun));
+        self.ours = begun.filter(|begun| !goes_on && knows(begun));
         self.ours.is_some()
     }
 
@@ -282,6 +322,62 @@ impl<A: Signer> Context<A> {
         count_jobs(process::current().counters(), kind, How::Delegated, 1);
     }
 
+    /// Feeds the digest of the message, or has the default provider do it by `update`.
+    ///
+    /// # Safety
+    /// `data` must be null or readable for `bytes` bytes.
+    unsafe fn feed(
+        &mut self,
+        update: Option<Update>,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> Option<c_int> {
+        if let Some(algorithm) = self.digests() {
+            if self.digest.is_none() {
+                if self.is_verified {
+                    return None;
+                }
+                self.digest = Some(Digest::begin(&self.delegate, algorithm)?);
+            }
+            // SAFETY: passed on to the caller.
+            let data = unsafe { input(data, bytes) };
+            return Some(c_int::from(self.digest.as_ref()?.update(data)));
+        }
+        let (inner, update) = (self.inner()?, update?);
+        // SAFETY: a context of the default provider, and the caller's data.
+        Some(unsafe { update(inner, data, bytes) })
+    }
+
+    /// Says whether a signature is that of a message that was digested, and leaves what is not to
+    /// the default provider.
+    ///
+    /// # Safety
+    /// `signature` must be null or readable for `length` bytes.
+    unsafe fn judge(
+        &self,
+        digest: &Digest,
+        signature: *const c_uchar,
+        length: usize,
+    ) -> Option<c_int> {
+        let whole = digest.finish()?;
+        let whole = &whole[..digest.algorithm().digest_bytes()];
+        // SAFETY: passed on to the caller.
+        match A::verify(self, whole, unsafe { input(signature, length) }) {
+            Found::Good => return Some(1),
+            Found::Nothing => return None,
+            Found::Theirs => self.count_unverified(),
+        }
+        let (functions, key) = (self.functions(), self.key.as_ref()?.inner()?);
+        // SAFETY: a key of the default provider, and the caller's signature.
+        unsafe { verify_digest(&self.delegate, functions, key, whole, signature, length) }
+    }
+
+    /// Counts a verification that was begun by us and is left to the default provider.
+    fn count_unverified(&self) {
+        let kind = self.key.as_ref().map_or(OperationKind::Other, |key| key.verify_kind());
+        count_jobs(process::current().counters(), kind, How::Delegated, 1);
+    }
+
     /// Signs a message that was digested.
     ///
     /// # Safety
@@ -305,8 +401,15 @@ entry! {
     fn newctx<A: Signer>(provctx: *mut c_void, _query: *const c_char) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        let (key, ours, digest, inner) = (None, None, None, OnDemand::default());
-        Some(give(Context::<A> { delegate, key, ours, is_set_midway: false, digest, inner }))
+        Some(give(Context::<A> {
+            delegate,
+            key: None,
+            ours: None,
+            is_set_midway: false,
+            is_verified: false,
+            digest: None,
+            inner: OnDemand::default(),
+        }))
     }
 
     fn freectx<A: Signer>(context: *mut c_void) {
@@ -324,9 +427,15 @@ entry! {
         };
         // SAFETY: a context of the default provider, and its function for such.
         let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
-        let (delegate, key) = (Arc::clone(&context.delegate), context.key.clone());
-        let (ours, is_set_midway) = (context.ours, context.is_set_midway);
-        Some(give(Context::<A> { delegate, key, ours, is_set_midway, digest, inner }))
+        Some(give(Context::<A> {
+            delegate: Arc::clone(&context.delegate),
+            key: context.key.clone(),
+            ours: context.ours,
+            is_set_midway: context.is_set_midway,
+            is_verified: context.is_verified,
+            digest,
+            inner,
+        }))
     }
 
     fn sign_init<A: Signer>(
@@ -390,17 +499,9 @@ entry! {
     ) -> c_int {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context<A>>(context) }?;
-        if let Some(algorithm) = context.digests() {
-            if context.digest.is_none() {
-                context.digest = Some(Digest::begin(&context.delegate, algorithm)?);
-            }
-            // SAFETY: the core passes data of this length.
-            let data = unsafe { input(data, bytes) };
-            return Some(c_int::from(context.digest.as_ref()?.update(data)));
-        }
-        let (inner, update) = (context.inner()?, context.functions().digest_sign_update?);
-        // SAFETY: a context of the default provider, and the core's data.
-        Some(unsafe { update(inner, data, bytes) })
+        let update = context.functions().digest_sign_update;
+        // SAFETY: the core passes data of this length.
+        unsafe { context.feed(update, data, bytes) }
     }
 
     fn digest_sign_final<A: Signer>(
@@ -512,6 +613,120 @@ entry! {
         Some(unsafe { sign(inner, signature, length, size, data, bytes) })
     }
 
+    fn verify_init<A: Signer>(
+        context: *mut c_void,
+        key: *mut c_void,
+        params: *const OsslParam,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
+        // SAFETY: the core passes a key of ours, or none, and its parameters.
+        if unsafe { ours.begins(key, params, A::verifies_given()) } {
+            return Some(1);
+        }
+        // SAFETY: all arguments are the core's.
+        Some(unsafe { verify_init_theirs::<A>(context, key, params) })
+    }
+
+    fn digest_verify_init<A: Signer>(
+        context: *mut c_void,
+        digest: *const c_char,
+        key: *mut c_void,
+        params: *const OsslParam,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
+        // SAFETY: the core passes a name, or none.
+        let name = (!digest.is_null()).then(|| unsafe { CStr::from_ptr(digest) });
+        // SAFETY: the core passes a key of ours, or none, and its parameters.
+        if unsafe { ours.begins(key, params, A::verifies_message(name)) } {
+            return Some(1);
+        }
+        // SAFETY: all arguments are the core's.
+        Some(unsafe { digest_verify_init_theirs::<A>(context, digest, key, params) })
+    }
+
+    fn digest_verify_update<A: Signer>(
+        context: *mut c_void,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context<A>>(context) }?;
+        let update = context.functions().digest_verify_update;
+        // SAFETY: the core passes data of this length.
+        unsafe { context.feed(update, data, bytes) }
+    }
+
+    fn digest_verify_final<A: Signer>(
+        context: *mut c_void,
+        signature: *const c_uchar,
+        length: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context<A>>(context) }?;
+        if let Some(algorithm) = context.digests() {
+            let digest = match context.digest.take() {
+                Some(digest) => digest,
+                None if context.is_verified => return None,
+                None => Digest::begin(&context.delegate, algorithm)?,
+            };
+            // SAFETY: the core's signature.
+            let found = unsafe { context.judge(&digest, signature, length) };
+            context.is_verified = true;
+            return found;
+        }
+        let (inner, finish) = (context.inner()?, context.functions().digest_verify_final?);
+        // SAFETY: a context of the default provider, and the core's signature.
+        Some(unsafe { finish(inner, signature, length) })
+    }
+
+    fn digest_verify<A: Signer>(
+        context: *mut c_void,
+        signature: *const c_uchar,
+        length: usize,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow_mut::<Context<A>>(context) }?;
+        if context.digests().is_some() {
+            // SAFETY: the core passes data of this length.
+            let fed = unsafe { context.feed(None, data, bytes) }?;
+            let digest = context.digest.take().filter(|_| fed == 1)?;
+            context.is_verified = true;
+            // SAFETY: the core's signature.
+            return unsafe { context.judge(&digest, signature, length) };
+        }
+        let (inner, verify) = (context.inner()?, context.functions().digest_verify?);
+        // SAFETY: a context of the default provider, and the core's arguments.
+        Some(unsafe { verify(inner, signature, length, data, bytes) })
+    }
+
+    fn verify<A: Signer>(
+        context: *mut c_void,
+        signature: *const c_uchar,
+        length: usize,
+        data: *const c_uchar,
+        bytes: usize,
+    ) -> c_int {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context<A>>(context) }?;
+        if context.ours.is_some() && context.digests().is_none() {
+            // SAFETY: the core passes data of this length.
+            let given = unsafe { input(data, bytes) };
+            // SAFETY: the core passes a signature of this length.
+            match A::verify(context, given, unsafe { input(signature, length) }) {
+                Found::Good => return Some(1),
+                Found::Nothing => return None,
+                Found::Theirs => context.count_unverified(),
+            }
+        }
+        let (inner, verify) = (context.inner()?, context.functions().verify?);
+        // SAFETY: a context of the default provider, and the core's arguments.
+        Some(unsafe { verify(inner, signature, length, data, bytes) })
+    }
+
     fn set_ctx_params<A: Signer>(context: *mut c_void, params: *const OsslParam) -> c_int {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context<A>>(context) }?;
@@ -563,10 +778,10 @@ begin! {
     sign_init_theirs = sign_init<A: Signer>(Context<A>);
     sign_message_init_theirs = sign_message_init<A: Signer>(Context<A>);
     digest_sign_init_theirs = digest_sign_init<A: Signer>(Context<A>, digest);
-    verify_init = verify_init<A: Signer>(Context<A>);
+    verify_init_theirs = verify_init<A: Signer>(Context<A>);
     verify_recover_init = verify_recover_init<A: Signer>(Context<A>);
     verify_message_init = verify_message_init<A: Signer>(Context<A>);
-    digest_verify_init = digest_verify_init<A: Signer>(Context<A>, digest);
+    digest_verify_init_theirs = digest_verify_init<A: Signer>(Context<A>, digest);
 }
 
 describe! {
@@ -575,13 +790,6 @@ describe! {
 }
 
 forward! {
-    fn verify<A: Signer>(
-        context: *mut c_void => Context<A>,
-        signature: *const c_uchar,
-        length: usize,
-        data: *const c_uchar,
-        bytes: usize
-    ) -> c_int;
     fn verify_recover<A: Signer>(
         context: *mut c_void => Context<A>,
         data: *mut c_uchar,
@@ -589,23 +797,6 @@ forward! {
         size: usize,
         signature: *const c_uchar,
         length: usize
-    ) -> c_int;
-    fn digest_verify_update<A: Signer>(
-        context: *mut c_void => Context<A>,
-        data: *const c_uchar,
-        bytes: usize
-    ) -> c_int;
-    fn digest_verify_final<A: Signer>(
-        context: *mut c_void => Context<A>,
-        signature: *const c_uchar,
-        length: usize
-    ) -> c_int;
-    fn digest_verify<A: Signer>(
-        context: *mut c_void => Context<A>,
-        signature: *const c_uchar,
-        length: usize,
-        data: *const c_uchar,
-        bytes: usize
     ) -> c_int;
     fn get_ctx_params<A: Signer>(
         context: *mut c_void => Context<A>,

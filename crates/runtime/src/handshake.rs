@@ -41,7 +41,7 @@ use crate::fibre::Place;
 use crate::interpose::guard_uncancelled;
 use crate::methods;
 use crate::notice::{Notice, say_once};
-use crate::provider::{Handle, count, is_private_key_state, provider};
+use crate::provider::{Handle, count, may_park_in, provider};
 use crate::real::{self, OpenSsl};
 use crate::registry;
 use crate::wake::Wanted;
@@ -679,7 +679,7 @@ pub(crate) extern "C" fn current() -> Handle {
         let state = (openssl.SSL_state_string)(handshake.ssl);
         // SAFETY: libssl's own constant strings.
         let state = unsafe { CStr::from_ptr(state) };
-        (handshake.may_park.get() && is_private_key_state(state)).then(|| handle(handshake))
+        (handshake.may_park.get() && may_park_in(state)).then(|| handle(handshake))
     });
     current.flatten().unwrap_or(ptr::null_mut())
 }

@@ -56,14 +56,15 @@ unsafe extern "C" fn widelane_runtime_attach(hooks: *const ProviderHooks) -> *co
 
 const _: Attach = widelane_runtime_attach;
 
-/// Whether libssl itself, not a callback of the program, is asking for a private-key operation.
+/// Whether libssl itself, not a callback of the program, is asking for an operation.
 ///
 /// The short state names are part of libssl's interface and the same in every version, unlike the
 /// numbers of `OSSL_HANDSHAKE_STATE`: server hello (the key exchange of TLS 1.3), server key
-/// exchange, server certificate verify, and client key exchange (that of TLS 1.2, RSA key transport
-/// included). A callback may hold locks of the program, so it must not be left.
-pub(crate) fn is_private_key_state(short_name: &CStr) -> bool {
-    [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE"].contains(&short_name)
+/// exchange, server certificate verify, client key exchange (that of TLS 1.2, RSA key transport
+/// included), and client certificate verify. A callback may hold locks of the program, so it must
+/// not be left; libssl calls one while it verifies a client's chain.
+pub(crate) fn may_park_in(short_name: &CStr) -> bool {
+    [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE", c"TRCV"].contains(&short_name)
 }
 
 /// The handle under which provider and runtime speak of a handshake.
@@ -74,12 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parks_in_the_states_of_private_key_operations_only() {
-        for state in [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE"] {
-            assert!(is_private_key_state(state));
+    fn parks_in_the_states_of_operations_only() {
+        for state in [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE", c"TRCV"] {
+            assert!(may_park_in(state));
         }
-        for state in [c"TRCH", c"TWSC", c"PINIT", c"SSLOK", c"UNKWN"] {
-            assert!(!is_private_key_state(state));
+        for state in [c"TRCH", c"TRCC", c"TWSC", c"TRCCS", c"PINIT", c"SSLOK", c"UNKWN"] {
+            assert!(!may_park_in(state));
         }
     }
 }

@@ -115,7 +115,7 @@ impl Lanes {
         }
         // A handshake waits once, and its signature is where it meets most.
         let waits_later = !combining::is_combined(kind)
-            && kind.is_derivation()
+            && (kind.is_derivation() || kind.is_verification())
             && self.membership.get().is_some_and(|member| member.has_others());
         let (waiting, engines) = self.of(kind);
         waiting.add(parked, !waits_later, engines)

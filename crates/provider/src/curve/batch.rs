@@ -29,6 +29,8 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::pooled(OperationKind::P384Generate, ec_kernels),
     Kind::new(OperationKind::P384Derive, ec_kernels, derive_ec),
     Kind::new(OperationKind::P384Sign, ec_sign_kernels, sign_ec),
+    Kind::new(OperationKind::P256Verify, ec_kernels, verify_ec),
+    Kind::new(OperationKind::P384Verify, ec_kernels, verify_ec),
     Kind::new(OperationKind::Ed25519Sign, ed25519_kernels, sign_ed25519),
 ];
 
@@ -66,6 +68,17 @@ pub(crate) struct SignDigest {
     pub(crate) digest: Box<[u8]>,
     /// Hedges the nonce.
     pub(crate) entropy: [u8; 32],
+}
+
+/// Whether an ECDSA signature is that of a digest. All of it is public; where the result is one, it
+/// is empty, and the answer is yes.
+pub(crate) struct VerifyDigest {
+    /// The key; it has a public half.
+    pub(crate) key: Arc<Key>,
+    /// The digest.
+    pub(crate) digest: Box<[u8]>,
+    /// The signature, as r || s, each as long as a coordinate.
+    pub(crate) signature: Vec<u8>,
 }
 
 /// The Ed25519 signature of a message.
@@ -157,6 +170,21 @@ impl Operation for SignDigest {
 impl Drop for SignDigest {
     fn drop(&mut self) {
         wipe(&mut self.entropy);
+    }
+}
+
+impl Operation for VerifyDigest {
+    fn kind(&self) -> OperationKind {
+        self.key.verify_kind()
+    }
+
+    fn libcrypto(&self) -> &Libcrypto {
+        &self.key.delegate().libcrypto
+    }
+
+    fn run_single(&self) -> Option<Secret> {
+        let signature = encoding::signature_to_der(&self.signature);
+        single::confirm_digest(&self.key, &self.digest, &signature)
     }
 }
 
@@ -332,6 +360,21 @@ fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
         }
     }
     Some(settle(outcomes, outputs, ec_verdict))
+}
+
+/// Verification of ECDSA on P-256 and P-384 by a kernel of [`EC`].
+fn verify_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
+    let operands = collect(requests, |operation: &VerifyDigest| {
+        Some((operation.key.ec_public()?, &*operation.digest, &*operation.signature))
+    })?;
+    let mut jobs: Vec<_> = operands
+        .iter()
+        .map(|(key, digest, signature)| ec::VerifyJob::new(key, digest, signature))
+        .collect();
+    EC[index].verify_batch(&mut jobs);
+    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
+    let nothing = outcomes.iter().map(|_| Secret(Vec::new())).collect();
+    Some(settle(outcomes, nothing, ec_verdict))
 }
 
 /// Ed25519 by a kernel of [`ED25519`].

@@ -1,4 +1,5 @@
-//! ECDSA: signatures on the curves that we know; verification is the default provider's.
+//! ECDSA: signatures on the curves that we know. Of those that are verified, we say that they are
+//! good; that they are not is the default provider's to say, with its errors.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -6,25 +7,43 @@ use std::ptr;
 use std::sync::Arc;
 
 use widelane_bridge::counters::OperationKind;
+use widelane_crypto::ec::encoding;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
 use crate::batching::{self, Answer};
 use crate::counters::count;
-use crate::curve::batch::SignDigest;
+use crate::curve::batch::{SignDigest, VerifyDigest};
 use crate::curve::key::Key;
+use crate::curve::verified::Statement;
 use crate::curve::{Curve, single};
 use crate::delegate::{Delegate, SignContext};
-use crate::signature::{Context, Made, Signer, SignerKey};
+use crate::signature::{Context, Found, Made, Signer, SignerKey};
 use crate::{digest, params, process};
 
 /// ECDSA.
 pub(crate) enum Ecdsa {}
 
+/// How a signature was begun.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun {
+    way: Way,
+    what: What,
+}
+
+/// What is done with a signature.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It is made.
+    Sign,
+    /// It is there.
+    Verify,
+}
+
 /// What is signed.
 #[derive(Clone, Copy)]
-pub(crate) enum Signs {
+enum What {
     /// What is given as a digest.
     Digest,
     /// The digest of a message.
@@ -35,11 +54,15 @@ impl SignerKey for Key {
     fn sign_kind(&self) -> OperationKind {
         self.sign_kind()
     }
+
+    fn verify_kind(&self) -> OperationKind {
+        self.verify_kind()
+    }
 }
 
 impl Signer for Ecdsa {
     type Key = Key;
-    type Begun = Signs;
+    type Begun = Begun;
 
     const ACCOMPANIED: bool = false;
 
@@ -47,47 +70,70 @@ impl Signer for Ecdsa {
         &delegate.algorithms.ecdsa.functions
     }
 
-    fn signs_given() -> Option<Signs> {
-        Some(Signs::Digest)
+    fn signs_given() -> Option<Begun> {
+        Some(Begun { way: Way::Sign, what: What::Digest })
     }
 
-    fn signs_message(digest: Option<&CStr>) -> Option<Signs> {
-        digest.and_then(digest::by_name).map(Signs::Message)
+    fn signs_message(digest: Option<&CStr>) -> Option<Begun> {
+        let algorithm = digest.and_then(digest::by_name)?;
+        Some(Begun { way: Way::Sign, what: What::Message(algorithm) })
     }
 
-    fn knows(key: &Arc<Key>) -> bool {
-        matches!(key.private_curve(), Some(Curve::Ec(_)))
+    fn verifies_given() -> Option<Begun> {
+        Some(Begun { way: Way::Verify, what: What::Digest })
+    }
+
+    fn verifies_message(digest: Option<&CStr>) -> Option<Begun> {
+        let algorithm = digest.and_then(digest::by_name)?;
+        // Whether signatures of SHA-1 still count, the default provider says: not on all systems.
+        let is_old = matches!(algorithm, DigestAlgorithm::Sha1 | DigestAlgorithm::Md5Sha1);
+        (!is_old).then_some(Begun { way: Way::Verify, what: What::Message(algorithm) })
+    }
+
+    fn knows(key: &Arc<Key>, begun: Begun) -> bool {
+        match begun.way {
+            Way::Sign => matches!(key.private_curve(), Some(Curve::Ec(_))),
+            // The point is on its curve if there is one.
+            Way::Verify => key.ec_public().is_some(),
+        }
     }
 
     unsafe fn begin_theirs(
         functions: &SignatureFunctions,
-        begun: Signs,
+        begun: Begun,
         context: *mut c_void,
         key: *mut c_void,
     ) -> Option<c_int> {
-        match begun {
-            Signs::Digest => {
-                let begin = functions.sign_init?;
+        match begun.what {
+            What::Digest => {
+                let begin = match begun.way {
+                    Way::Sign => functions.sign_init?,
+                    Way::Verify => functions.verify_init?,
+                };
                 // SAFETY: passed on to the caller.
                 Some(unsafe { begin(context, key, ptr::null()) })
             }
-            Signs::Message(algorithm) => {
-                let (begin, name) = (functions.digest_sign_init?, digest::name(algorithm).as_ptr());
+            What::Message(algorithm) => {
+                let begin = match begun.way {
+                    Way::Sign => functions.digest_sign_init?,
+                    Way::Verify => functions.digest_verify_init?,
+                };
+                let name = digest::name(algorithm).as_ptr();
                 // SAFETY: passed on to the caller, and the name is a C string.
                 Some(unsafe { begin(context, name, key, ptr::null()) })
             }
         }
     }
 
-    fn digest_of(begun: Signs) -> Option<DigestAlgorithm> {
-        match begun {
-            Signs::Digest => None,
-            Signs::Message(algorithm) => Some(algorithm),
+    fn digest_of(begun: Begun) -> Option<DigestAlgorithm> {
+        match begun.what {
+            What::Digest => None,
+            What::Message(algorithm) => Some(algorithm),
         }
     }
 
     fn longest(context: &Context<Self>) -> Option<usize> {
-        let key = context.key.as_ref().filter(|_| context.ours.is_some())?;
+        let key = key_begun(context, Way::Sign)?;
         let [_, _, bytes] = key.curve()?.sizes();
         usize::try_from(bytes).ok()
     }
@@ -106,6 +152,39 @@ impl Signer for Ecdsa {
             _ => Made::Theirs,
         }
     }
+
+    fn verify(context: &Context<Self>, given: &[u8], signature: &[u8]) -> Found {
+        let is_usual = !context.is_set_midway && (1..=DIGEST_BYTES_MAX).contains(&given.len());
+        let Some(key) = key_begun(context, Way::Verify).filter(|_| is_usual) else {
+            return Found::Theirs;
+        };
+        let Some(Curve::Ec(curve)) = key.curve() else { return Found::Theirs };
+        // OpenSSL takes nothing but DER, either.
+        let Ok(signature) = encoding::signature_from_der(curve, signature) else {
+            return Found::Theirs;
+        };
+        let Some(public) = key.known_public() else { return Found::Theirs };
+        let statement = Statement::new(curve, public, given, &signature);
+        if statement.is_known() {
+            return Found::Good;
+        }
+        let (key, digest) = (Arc::clone(key), given.into());
+        match batching::run(VerifyDigest { key, digest, signature }) {
+            Answer::Done(_) => {
+                statement.remember();
+                return Found::Good;
+            }
+            Answer::Cancelled => return Found::Nothing,
+            Answer::Failed => count(&process::current().counters().fallbacks),
+            Answer::Rejected => {}
+        }
+        Found::Theirs
+    }
+}
+
+/// The key of a context, if that was begun for us to do this.
+fn key_begun(context: &Context<Ecdsa>, way: Way) -> Option<&Arc<Key>> {
+    context.key.as_ref().filter(|_| context.ours.is_some_and(|begun| begun.way == way))
 }
 
 /// Signs a digest by whoever is faster; nothing if it fails.
@@ -141,7 +220,7 @@ fn sign_as_set(
     signature: &mut [u8],
 ) -> Option<usize> {
     context.count_delegated();
-    let Some(Signs::Message(algorithm)) = context.ours else { return None };
+    let algorithm = Ecdsa::digest_of(context.ours?)?;
     let functions = context.functions();
     // Before OpenSSL 3.2 there is one way, and this stays what it is.
     let mut nonce_type = 0;

@@ -47,7 +47,7 @@ impl Signer for Ed25519 {
         Some(Begun::SignMessage)
     }
 
-    fn knows(key: &Arc<Key>) -> bool {
+    fn knows(key: &Arc<Key>, _begun: Begun) -> bool {
         key.private_curve() == Some(Curve::Ed25519)
     }
 

@@ -212,8 +212,10 @@ impl Key {
                 Some(_) => Some(Private::read(curve, &halves.private(curve.private_bytes())?)?),
                 None => None,
             };
-            // The point is made again where this key is a peer: who signs needs the room more.
-            Some((Public::new(public.encoded), private))
+            // A certificate's key with which nobody signs here verifies. Who signs needs the room
+            // more than the point, which is made again where that key is a peer.
+            let is_half = private.is_none();
+            Some((if is_half { public } else { Public::new(public.encoded) }, private))
         };
         let Some((public, private)) = stack::on_large(read).flatten() else { return false };
         if !self.settle(Mode::Ours) {
@@ -292,6 +294,11 @@ impl Key {
     /// What its signature is counted as.
     pub(crate) fn sign_kind(&self) -> OperationKind {
         self.known_curve().map_or(OperationKind::Other, Curve::sign_kind)
+    }
+
+    /// What the verification of its signature is counted as.
+    pub(crate) fn verify_kind(&self) -> OperationKind {
+        self.known_curve().map_or(OperationKind::Other, Curve::verify_kind)
     }
 
     /// Its public half, encoded, if we hold it.

@@ -14,6 +14,7 @@ pub(crate) mod key;
 pub(crate) mod keymgmt;
 pub(crate) mod params;
 pub(crate) mod single;
+mod verified;
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -220,6 +221,15 @@ impl Curve {
             Curve::Ec(ec::Curve::P384) => OperationKind::P384Sign,
             Curve::Ed25519 => OperationKind::Ed25519Sign,
             Curve::X25519 => OperationKind::Other,
+        }
+    }
+
+    /// What the verification of a signature is counted as.
+    pub(crate) fn verify_kind(self) -> OperationKind {
+        match self {
+            Curve::Ec(ec::Curve::P256) => OperationKind::P256Verify,
+            Curve::Ec(ec::Curve::P384) => OperationKind::P384Verify,
+            Curve::Ed25519 | Curve::X25519 => OperationKind::Other,
         }
     }
 }

@@ -7,7 +7,7 @@ use widelane_ossl_sys::core::OsslParam;
 
 use crate::batching::Secret;
 use crate::curve::key::Key;
-use crate::delegate::{Owned, SignContext};
+use crate::delegate::{Owned, SignContext, verify_digest};
 
 /// The shared secret of two keys.
 pub(crate) fn derive(key: &Key, peer: &Key) -> Option<Secret> {
@@ -40,6 +40,16 @@ pub(crate) fn sign_digest(key: &Key, digest: &[u8]) -> Option<Secret> {
     let length = context.sign(digest, &mut signature.0)?;
     signature.0.truncate(length);
     Some(signature)
+}
+
+/// Nothing but that it is one: the ECDSA signature of a digest.
+pub(crate) fn confirm_digest(key: &Key, digest: &[u8], signature: &[u8]) -> Option<Secret> {
+    let (delegate, bytes) = (key.delegate(), signature.len());
+    let functions = &delegate.algorithms.ecdsa.functions;
+    let (theirs, from) = (key.inner()?, signature.as_ptr());
+    // SAFETY: the key is the default provider's; pointer and length belong to the slice.
+    let answer = unsafe { verify_digest(delegate, functions, theirs, digest, from, bytes) };
+    (answer? == 1).then(|| Secret(Vec::new()))
 }
 
 /// The Ed25519 signature of a message.

@@ -35,7 +35,7 @@ impl Signer for Rsa {
         &delegate.algorithms.rsa_signature.functions
     }
 
-    fn knows(key: &Arc<Key>) -> bool {
+    fn knows(key: &Arc<Key>, _begun: DigestAlgorithm) -> bool {
         key.accelerated().is_some()
     }
 
@@ -58,7 +58,7 @@ impl Signer for Rsa {
 
 /// The key, if its operations can be batched.
 fn accelerated_key(context: &Context<Rsa>) -> Option<&Arc<Key>> {
-    context.key.as_ref().filter(|key| Rsa::knows(key))
+    context.key.as_ref().filter(|key| key.accelerated().is_some())
 }
 
 /// Signs a digest, or whatever is signed where no digest is set.

@@ -16,5 +16,6 @@ mod memory;
 mod messages;
 #[path = "../pkey/mod.rs"]
 mod pkey;
+mod verification;
 
 use common::ffi;

@@ -1,6 +1,7 @@
 //! Stock servers and other programs under `widelane run`.
 
 mod choosing;
+mod client_certificates;
 mod combining;
 mod haproxy;
 mod http3;

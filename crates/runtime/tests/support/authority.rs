@@ -84,6 +84,29 @@ impl Authority {
         Identity { certificate: self.path(&certificate), key: key.to_owned() }
     }
 
+    /// Issues a certificate for `name` below an intermediate authority, both and the root of one
+    /// kind of keys; answers the root, and the certificate with the intermediate behind it.
+    pub fn issue_chain(&self, name: &str, kind: Kind) -> (PathBuf, Identity) {
+        let part = |part: &str| format!("{name}.{part}");
+        for (subject, issuer) in [("root", "root"), ("middle", "root"), ("leaf", "middle")] {
+            let [subject_file, issuer_file] = [subject, issuer].map(part);
+            self.openssl(&format!("genpkey {} -out {subject_file}.key", kind.options()));
+            let issued = match subject == issuer {
+                true => String::new(),
+                false => format!("-CA {issuer_file}.pem -CAkey {issuer_file}.key"),
+            };
+            self.openssl(&format!(
+                "req -x509 -key {subject_file}.key {issued} -out {subject_file}.pem -days 30 \
+                 -subj /CN={subject_file}"
+            ));
+        }
+        let certificate = self.path(&part("chain.pem"));
+        let both = ["leaf.pem", "middle.pem"]
+            .map(|file| std::fs::read(self.path(&part(file))).expect("made"));
+        std::fs::write(&certificate, both.concat()).expect("a short write");
+        (self.path(&part("root.pem")), Identity { certificate, key: self.path(&part("leaf.key")) })
+    }
+
     /// Certificate and key of `identity` in one file, as HAProxy wants them.
     pub fn bundle(&self, identity: &Identity) -> PathBuf {
         let path = identity.certificate.with_extension("bundle");
