@@ -293,6 +293,7 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
         certificates: certificates.collect(),
         version,
         protocol: shape.scenario.http3.then(|| "h3".to_owned()),
+        shown: None,
         group: shape.scenario.group_of(subject),
         cipher: shape.plan.cipher,
         work: loadgen::Work::Handshake,
