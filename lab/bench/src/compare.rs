@@ -1,5 +1,6 @@
 //! Compare: the same server native and accelerated, side by side, under the same load.
 
+mod admission;
 mod cores;
 mod download;
 mod limited;
@@ -15,6 +16,7 @@ use widelane_cpu::Room;
 use widelane_loadgen::{Group, LoadError, TlsVersion};
 use widelane_results::{Measurement, Results, Row, Status};
 
+use self::admission::Clients;
 pub use self::download::{Download, Protection};
 pub use self::plan::{Plan, Scenario, Work, Workers};
 use self::rows::Record;
@@ -51,6 +53,30 @@ pub enum CompareError {
         server: String,
         /// Why.
         source: LoadError,
+    },
+    /// A server serves whom it should not.
+    #[error(
+        "{server} serves clients that show {shown}, so that its handshakes are not those with \
+         certificates of clients that were to be measured"
+    )]
+    Admitted {
+        /// The server and subject.
+        server: String,
+        /// What they show.
+        shown: &'static str,
+    },
+    /// A server does not serve whom it should.
+    #[error(
+        "{server} does not serve a client that shows its certificate ({reason}); see what it \
+         said:\n{log}"
+    )]
+    Turned {
+        /// The server and subject.
+        server: String,
+        /// What the client saw.
+        reason: String,
+        /// Last lines of its output.
+        log: String,
     },
     /// A process of the server ended and another took its place.
     #[error(
@@ -225,6 +251,13 @@ impl Run<'_> {
         if !sizes.is_empty() {
             workshop.serve(&sizes, cpus.client.first().copied())?;
         }
+        let clients = match scenarios.iter().any(|scenario| scenario.client_certificates) {
+            true => Some(Clients::make(workshop.directory())?),
+            false => None,
+        };
+        if let Some(clients) = &clients {
+            workshop.demand_certificates(clients.own.authority.clone());
+        }
         let has_pages = |scenario: &&Scenario| scenario.work == Work::Page;
         if self.plan.scenarios.iter().filter(has_pages).any(|scenario| scenario.fits(kind).is_ok())
         {
@@ -257,16 +290,27 @@ impl Run<'_> {
             }
         }
         let mut capacities = Vec::new();
+        let mut admits = Vec::new();
         for scenario in scenarios {
             let mut shape = Shape {
                 plan: self.plan,
                 identities: &identities,
+                clients: clients.as_ref(),
                 scenario,
                 cpus: cpus.clone(),
                 far: self.link.as_ref().map(Link::far),
                 rate: None,
                 round: 0,
             };
+            if scenario.client_certificates
+                && scenario.fits(kind).is_ok()
+                && !admits.contains(&scenario.version)
+            {
+                for (subject, server) in &mut servers {
+                    admission::check(*subject, server, &shape, self.stop)?;
+                }
+                admits.push(scenario.version);
+            }
             let mut doubt = None;
             if let Some(percent) = scenario.load
                 && scenario.fits(kind).is_ok()

@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 use thiserror::Error;
 use widelane_host::counters::Counts;
 
-pub use self::certificate::{Identity, IdentityError, Key, SERVER_NAME};
+pub use self::certificate::{ClientIdentity, Identity, IdentityError, Key, SERVER_NAME};
 pub use self::config::GROUPS;
 use self::process::Process;
 pub use self::recipe::{RECIPES, Recipe};
@@ -62,6 +62,11 @@ impl ServerKind {
 
     /// Whether it has as many workers as it has CPUs.
     pub const fn has_workers(self) -> bool {
+        matches!(self, ServerKind::Haproxy | ServerKind::Nginx)
+    }
+
+    /// Whether it is set up to demand certificates of clients.
+    pub const fn demands_certificates(self) -> bool {
         matches!(self, ServerKind::Haproxy | ServerKind::Nginx)
     }
 
@@ -188,6 +193,12 @@ pub enum ServerError {
         /// Its version.
         version: String,
     },
+    /// The server is not set up to demand certificates of clients.
+    #[error(
+        "{0} is not set up to demand certificates of clients; nginx and haproxy are: name those by \
+         --server, or leave --client-certificates out"
+    )]
+    NoDemand(&'static str),
     /// A server that shows one certificate is to show several.
     #[error("{0} shows one certificate here; give its keys apart: --key rsa2048,ecdsa-p256")]
     OneCertificate(&'static str),

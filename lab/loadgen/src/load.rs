@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::plan::{Arrivals, Mix, Pace, Plan, Trust, Weighted, Work};
+use crate::plan::{Arrivals, Mix, Pace, Plan, Shown, Trust, Weighted, Work};
 use crate::tally::ErrorKind;
 use crate::tls::{Cipher, Group, TlsVersion};
 
@@ -27,6 +27,8 @@ pub struct Load {
     pub cipher: Cipher,
     /// Protocol offered by ALPN, if any; `h3` is spoken over QUIC.
     pub protocol: Option<String>,
+    /// The certificate that clients show to a server that asks, if they have one.
+    pub shown: Option<Shown>,
     /// What a connection does after its handshake.
     pub work: Work,
     /// Connections outstanding at any time; with a rate, at most.
@@ -58,6 +60,7 @@ impl Load {
             trust: Trust::Pinned(self.certificates.clone()),
             mix: Mix {
                 protocols: Weighted::only(self.protocol.clone()),
+                identities: Weighted::only(self.shown.clone()),
                 ..Mix::alike(self.version, self.cipher, self.group, &self.server_name)
             },
             work: self.work.clone(),

@@ -228,6 +228,11 @@ mod tests {
         );
         let far = Scenario::parse("nginx/tls1.3/rsa2048/x25519/rtt20ms/load30");
         assert_eq!(far.title(), "nginx, TLS 1.3, RSA-2048, X25519, round trip 20 ms, 30 % load");
+        let shown = Scenario::parse("haproxy/tls1.3/ecdsa-p256/x25519/client-certificates/c200");
+        assert_eq!(
+            shown.title(),
+            "HAProxy, TLS 1.3, ECDSA P-256, X25519, clients show certificates, 200 connections"
+        );
         let threads = Scenario::parse("haproxy/tls1.3/rsa2048/x25519/2-threads/load30");
         assert_eq!(
             threads.family_along(Axis::Load),

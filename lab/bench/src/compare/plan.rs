@@ -77,6 +77,8 @@ pub struct Scenario {
     pub native_group: Option<Group>,
     /// What the clients want.
     pub work: Work,
+    /// Whether each client shows a certificate, which the server demands and verifies.
+    pub client_certificates: bool,
     /// Outstanding connections; of a partial load, at most.
     pub connections: usize,
     /// Percent of what the first subject can do at most, at which connections arrive independently
@@ -179,6 +181,9 @@ impl Scenario {
             (_, _) if self.http3 && !kind.has_workers() => {
                 Err("only nginx and HAProxy are set up for HTTP/3")
             }
+            (_, _) if self.client_certificates && !kind.demands_certificates() => {
+                Err("only nginx and HAProxy are set up to demand certificates of clients")
+            }
             (_, Work::Page) if self.http3 => Err("the pages of the application come over TCP only"),
             (_, Work::Page) if kind != ServerKind::Nginx => {
                 Err("the pages of the application come from behind nginx only")
@@ -203,7 +208,8 @@ impl Scenario {
     }
 
     /// The path of its results: `nginx/tls1.3/ecdsa-p256/x25519/c200`,
-    /// `nginx/tls1.3/rsa2048/x25519mlkem768-vs-x25519/4-workers/rtt20ms/load30`, or
+    /// `nginx/tls1.3/rsa2048/x25519mlkem768-vs-x25519/4-workers/rtt20ms/load30`,
+    /// `haproxy/tls1.3/ecdsa-p256/x25519/client-certificates/c200`, or
     /// `nginx/tls1.3/rsa2048/aes128-gcm/16MiB/c4`.
     pub(super) fn path(&self, kind: ServerKind, key: &str) -> String {
         let Scenario { version, http3, work, connections, load, cores, workers, .. } = self;
@@ -220,8 +226,9 @@ impl Scenario {
             Work::Download(download) => download.to_string(),
             Work::Page => "application".to_owned(),
         };
+        let clients = if self.client_certificates { "client-certificates/" } else { "" };
         let load = load.map_or(format!("c{connections}"), |percent| format!("load{percent}"));
-        format!("{server}/{version}/{key}/{work}/{workers}{cores}{round_trip}{load}")
+        format!("{server}/{version}/{key}/{work}/{clients}{workers}{cores}{round_trip}{load}")
     }
 
     /// The metric that answers for it.
@@ -230,6 +237,63 @@ impl Scenario {
             Work::Handshakes => rows::SERVER_CPU,
             Work::Download(_) => rows::SERVER_CPU_PER_GB,
             Work::Page => rows::SERVER_CPU_PER_REQUEST,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Recipe;
+
+    const SCENARIO: Scenario = Scenario {
+        version: TlsVersion::Tls13,
+        http3: false,
+        group: Group::X25519,
+        native_group: None,
+        work: Work::Handshakes,
+        client_certificates: true,
+        connections: 200,
+        load: None,
+        cores: None,
+        workers: None,
+        round_trip: None,
+        warm_up: Duration::ZERO,
+        window: Duration::ZERO,
+        rounds: Rounds { least: 1, most: 1 },
+    };
+
+    #[test]
+    fn a_path_says_that_clients_show_certificates() {
+        let path = SCENARIO.path(ServerKind::Haproxy, "ecdsa-p256");
+        assert_eq!(path, "haproxy/tls1.3/ecdsa-p256/x25519/client-certificates/c200");
+        let far = Scenario {
+            load: Some(30),
+            workers: Some(2),
+            round_trip: Some(Duration::from_millis(20)),
+            ..SCENARIO
+        };
+        assert_eq!(
+            far.path(ServerKind::Nginx, "rsa2048"),
+            "nginx/tls1.3/rsa2048/x25519/client-certificates/2-workers/rtt20ms/load30"
+        );
+        let without = Scenario { client_certificates: false, ..SCENARIO };
+        assert_eq!(without.path(ServerKind::Nginx, "rsa2048"), "nginx/tls1.3/rsa2048/x25519/c200");
+    }
+
+    #[test]
+    fn few_servers_demand_certificates() {
+        let listed = ServerKind::Listed(Recipe::named("apache").unwrap());
+        for (kind, fits) in [
+            (ServerKind::Nginx, true),
+            (ServerKind::Haproxy, true),
+            (ServerKind::Embedded, false),
+            (ServerKind::SServer, false),
+            (listed, false),
+        ] {
+            assert_eq!(SCENARIO.fits(kind).is_ok(), fits, "{}", kind.name());
+            let without = Scenario { client_certificates: false, connections: 8, ..SCENARIO };
+            assert!(without.fits(kind).is_ok(), "{}", kind.name());
         }
     }
 }

@@ -14,6 +14,7 @@ use widelane_loadgen::{self as loadgen, Load, LoadError, Pattern, Window};
 use widelane_meter::place;
 use widelane_results::{Measurement, Results};
 
+use super::admission::Clients;
 use super::{CompareError, Download, Plan, Scenario, Work};
 use crate::accounting::{self, AccountingError};
 use crate::pairs;
@@ -151,6 +152,8 @@ pub struct Shape<'a> {
     pub plan: &'a Plan,
     /// Keys and certificates of the server.
     pub identities: &'a [Identity],
+    /// What clients show, where servers demand it.
+    pub clients: Option<&'a Clients>,
     /// The load.
     pub scenario: Scenario,
     /// Where server and clients are.
@@ -293,6 +296,10 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
         certificates: certificates.collect(),
         version,
         protocol: shape.scenario.http3.then(|| "h3".to_owned()),
+        shown: shape
+            .clients
+            .filter(|_| shape.scenario.client_certificates)
+            .map(|clients| clients.own.shown.clone()),
         group: shape.scenario.group_of(subject),
         cipher: shape.plan.cipher,
         work: loadgen::Work::Handshake,

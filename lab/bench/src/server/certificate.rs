@@ -14,9 +14,13 @@ use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
 use openssl::pkey::{HasPublic, Id, PKey, PKeyRef, Private};
 use openssl::rsa::Rsa;
-use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
+use openssl::x509::extension::{
+    AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
+    SubjectKeyIdentifier,
+};
 use openssl::x509::{X509, X509Builder, X509Name, X509NameBuilder};
 use thiserror::Error;
+use widelane_loadgen::{PemError, Shown};
 
 /// Name in certificates made here, and the SNI sent to every server.
 pub const SERVER_NAME: &str = "localhost";
@@ -127,6 +131,9 @@ pub enum IdentityError {
         /// The certificate file.
         path: PathBuf,
     },
+    /// The clients do not take a certificate made here.
+    #[error(transparent)]
+    Clients(#[from] PemError),
 }
 
 impl Identity {
@@ -228,6 +235,87 @@ impl Authority {
     }
 }
 
+/// What clients show to servers that demand it, made for the run: a certificate on P-256, and that
+/// of the intermediate authority which has issued it.
+#[derive(Clone, Debug)]
+pub struct ClientIdentity {
+    /// PEM file of the authority above them, which is all that servers know.
+    pub authority: PathBuf,
+    /// The two certificates, and the key of the first.
+    pub shown: Shown,
+}
+
+impl ClientIdentity {
+    /// Makes one in `directory`, in files that are called by `name`.
+    ///
+    /// # Errors
+    ///
+    /// See [`IdentityError`].
+    pub fn make(name: &str, directory: &Path) -> Result<Self, IdentityError> {
+        let failed = |source| IdentityError::Make { key: Key::EcdsaP256, source };
+        let key = Key::EcdsaP256.generate().map_err(failed)?;
+        let root = Authority::of_clients(None).map_err(failed)?;
+        let intermediate = Authority::of_clients(Some(&root)).map_err(failed)?;
+        let leaf = intermediate.issue_to_client(&key).map_err(failed)?;
+        let chain = [leaf.to_pem(), intermediate.certificate.to_pem()];
+        let chain = chain.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?.concat();
+        let path = |kind: &str| directory.join(format!("{name}-{kind}.pem"));
+        let [authority, chain_file, key_file] = ["authority", "chain", "key"].map(path);
+        write_private(&authority, &root.certificate.to_pem().map_err(failed)?)?;
+        write_private(&chain_file, &chain)?;
+        write_private(&key_file, &key.private_key_to_pem_pkcs8().map_err(failed)?)?;
+        Ok(ClientIdentity { authority, shown: Shown::read(&chain_file, &key_file)? })
+    }
+}
+
+const CLIENTS_ROOT: &str = "Widelane root of clients";
+const CLIENTS_INTERMEDIATE: &str = "Widelane intermediate of clients";
+const CLIENT: &str = "client";
+
+impl Authority {
+    /// Makes one for clients, on P-256: an intermediate one if there is one `above` it.
+    fn of_clients(above: Option<&Authority>) -> Result<Self, ErrorStack> {
+        let key = Key::EcdsaP256.generate()?;
+        let name = if above.is_some() { CLIENTS_INTERMEDIATE } else { CLIENTS_ROOT };
+        let issuers_key = above.map_or(&key, |above| &above.key);
+        let mut constraints = BasicConstraints::new();
+        constraints.critical().ca();
+        if above.is_some() {
+            constraints.pathlen(0);
+        }
+        let certificate = certificate(name, &key, (CLIENTS_ROOT, issuers_key), |builder| {
+            builder.append_extension(constraints.build()?)?;
+            let usage = KeyUsage::new().critical().key_cert_sign().crl_sign().build()?;
+            builder.append_extension(usage)?;
+            identify_keys(builder, above)
+        })?;
+        Ok(Authority { certificate, key })
+    }
+
+    /// Issues the certificate of a client.
+    fn issue_to_client(&self, key: &PKeyRef<Private>) -> Result<X509, ErrorStack> {
+        certificate(CLIENT, key, (CLIENTS_INTERMEDIATE, &self.key), |builder| {
+            builder.append_extension(BasicConstraints::new().critical().build()?)?;
+            builder.append_extension(KeyUsage::new().critical().digital_signature().build()?)?;
+            builder.append_extension(ExtendedKeyUsage::new().client_auth().build()?)?;
+            identify_keys(builder, Some(self))
+        })
+    }
+}
+
+/// Adds by what the key and that of the `issuer` are found, as public authorities do.
+fn identify_keys(builder: &mut X509Builder, issuer: Option<&Authority>) -> Result<(), ErrorStack> {
+    let issuer = issuer.map(|issuer| issuer.certificate.as_ref());
+    let own = SubjectKeyIdentifier::new().build(&builder.x509v3_context(issuer, None))?;
+    builder.append_extension(own)?;
+    if issuer.is_some() {
+        let context = builder.x509v3_context(issuer, None);
+        let above = AuthorityKeyIdentifier::new().keyid(true).build(&context)?;
+        builder.append_extension(above)?;
+    }
+    Ok(())
+}
+
 /// A certificate of version 3 for a month from now on.
 fn certificate(
     subject: &str,
@@ -276,6 +364,10 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
 
 #[cfg(test)]
 mod tests {
+    use openssl::stack::Stack;
+    use openssl::x509::store::X509StoreBuilder;
+    use openssl::x509::{X509PurposeId, X509StoreContext};
+
     use super::*;
 
     #[test]
@@ -294,6 +386,28 @@ mod tests {
             let mode = fs::metadata(&made.private_key).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn clients_show_a_chain_that_only_its_authority_vouches_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let [made, other] =
+            ["one", "other"].map(|name| ClientIdentity::make(name, directory.path()).unwrap());
+        let der: Vec<_> =
+            made.shown.0.cert.iter().map(|one| X509::from_der(one).unwrap()).collect();
+        let [leaf, intermediate] = &der[..] else { panic!("a leaf and its issuer") };
+        let mut chain = Stack::new().unwrap();
+        chain.push(intermediate.clone()).unwrap();
+        let is_trusted = |authority: &Path| {
+            let mut store = X509StoreBuilder::new().unwrap();
+            store.set_purpose(X509PurposeId::SSL_CLIENT).unwrap();
+            let root = X509::from_pem(&fs::read(authority).unwrap()).unwrap();
+            store.add_cert(root).unwrap();
+            let mut context = X509StoreContext::new().unwrap();
+            context.init(&store.build(), leaf, &chain, |context| context.verify_cert()).unwrap()
+        };
+        assert!(is_trusted(&made.authority));
+        assert!(!is_trusted(&other.authority));
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub const GROUPS: &str = "X25519:P-256:P-384";
 /// Connections that may wait to be accepted, and that a server may hold.
 const CONNECTIONS_MAX: u32 = 4096;
 
+/// How many certificates may stand above a client's.
+const CLIENT_CHAIN_DEPTH: u32 = 2;
+
 /// The workers, or threads, of a server.
 #[derive(Clone, Debug)]
 pub struct Workers {
@@ -97,6 +100,20 @@ pub fn nginx_with_quic(text: &str, address: SocketAddr) -> String {
     text.replacen(&listens, &format!("        listen {address} quic reuseport;\n{listens}"), 1)
 }
 
+/// The same, which serves clients only that show a certificate, by an intermediate authority of the
+/// one in the file `authority`.
+pub fn nginx_with_client_certificates(text: &str, authority: &Path) -> String {
+    let demand = format!(
+        "        ssl_client_certificate \"{}\";
+        ssl_verify_client on;
+        ssl_verify_depth {CLIENT_CHAIN_DEPTH};
+",
+        authority.display()
+    );
+    let protocols = "        ssl_protocols ";
+    text.replacen(protocols, &format!("{demand}{protocols}"), 1)
+}
+
 /// nginx's lines for its workers, each on its CPU.
 fn processes(workers: &Workers) -> String {
     let mask = |cpu: usize| {
@@ -165,6 +182,13 @@ pub fn haproxy_with_quic(text: &str, address: SocketAddr) -> String {
     text.replacen("global\n", "global\n    limited-quic\n", 1).replacen(&binds, &quic, 1)
 }
 
+/// The same, which serves clients only that show a certificate, by an intermediate authority of the
+/// one in the file `authority`.
+pub fn haproxy_with_client_certificates(text: &str, authority: &Path) -> String {
+    let demand = format!(" ca-file {} verify required backlog ", authority.display());
+    text.replacen(" backlog ", &demand, 1)
+}
+
 /// `openssl s_server`, which takes what a client says for the request of a page; no session is
 /// kept. It takes two certificates at most.
 pub fn s_server(address: SocketAddr, identities: &[Identity], groups: &str) -> Vec<String> {
@@ -209,17 +233,20 @@ default_properties = ?provider=widelane
 mod tests {
     use super::*;
 
-    #[test]
-    fn http3_is_listened_for_beside_tcp() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 4433));
-        let identity = Identity {
+    fn identity() -> Identity {
+        Identity {
             certificate: "/c".into(),
             private_key: "/k".into(),
             bundle: "/b".into(),
             leaf: Vec::new(),
             key: super::super::Key::EcdsaP256,
-        };
-        let (identities, workers) = ([identity], Workers::on_each(&[]));
+        }
+    }
+
+    #[test]
+    fn http3_is_listened_for_beside_tcp() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 4433));
+        let (identities, workers) = ([identity()], Workers::on_each(&[]));
         let text =
             nginx(address, &identities, None, None, &workers, "X25519", Path::new("/directory"));
         let with_quic = nginx_with_quic(&text, address);
@@ -230,6 +257,25 @@ mod tests {
         assert!(with_quic.contains("    bind quic4@127.0.0.1:4433 ssl crt /b alpn h3\n"));
         assert!(with_quic.contains("    bind 127.0.0.1:4433 ssl crt /b backlog"), "{with_quic}");
         assert!(with_quic.starts_with("global\n    limited-quic\n"), "{with_quic}");
+    }
+
+    #[test]
+    fn certificates_of_clients_are_demanded_and_verified() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 4433));
+        let (identities, workers) = ([identity()], Workers::on_each(&[]));
+        let authority = Path::new("/a");
+        let text =
+            nginx(address, &identities, None, None, &workers, "X25519", Path::new("/directory"));
+        let demands = nginx_with_client_certificates(&text, authority);
+        for line in
+            ["ssl_client_certificate \"/a\";", "ssl_verify_client on;", "ssl_verify_depth 2;"]
+        {
+            assert!(demands.contains(&format!("        {line}\n")), "{demands}");
+        }
+        let text = haproxy(address, &identities, None, false, &workers, "X25519");
+        let demands = haproxy_with_client_certificates(&text, authority);
+        let bind = "bind 127.0.0.1:4433 ssl crt /b ca-file /a verify required backlog 4096\n";
+        assert!(demands.contains(bind), "{demands}");
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct Workshop {
     groups: Vec<Group>,
     /// Whether servers listen for HTTP/3 as well.
     quic: bool,
+    /// The authority of clients, if servers demand certificates of them: a PEM file.
+    authority_of_clients: Option<PathBuf>,
     /// The CPUs set aside for the lane process of these servers.
     lane_cpus: Option<LaneCpus>,
     with_lane_process: Subject,
@@ -82,6 +84,7 @@ impl Workshop {
             content: None,
             groups: Vec::new(),
             quic: false,
+            authority_of_clients: None,
             lane_cpus: None,
             with_lane_process: Subject::Accelerated,
             application: None,
@@ -107,6 +110,12 @@ impl Workshop {
     /// Has servers listen for HTTP/3 as well, on the same port of UDP.
     pub fn speak_quic(&mut self, quic: bool) {
         self.quic = quic;
+    }
+
+    /// Has servers serve clients only that show a certificate for which `authority` vouches, a PEM
+    /// file.
+    pub fn demand_certificates(&mut self, authority: PathBuf) {
+        self.authority_of_clients = Some(authority);
     }
 
     /// Sets CPUs aside for the lane process of the servers of a subject.
@@ -357,6 +366,9 @@ impl Workshop {
         let workers = &self.workers;
         let mut text =
             config::nginx(address, identities, content, application, workers, groups, directory);
+        if let Some(authority) = &self.authority_of_clients {
+            text = config::nginx_with_client_certificates(&text, authority);
+        }
         if self.quic {
             text = config::nginx_with_quic(&text, address);
         }
@@ -382,6 +394,9 @@ impl Workshop {
         let (content, asynchronous) = (self.content.as_ref(), subject == Subject::Async);
         let workers = &self.workers;
         let mut text = config::haproxy(address, identities, content, asynchronous, workers, groups);
+        if let Some(authority) = &self.authority_of_clients {
+            text = config::haproxy_with_client_certificates(&text, authority);
+        }
         if self.quic {
             text = config::haproxy_with_quic(&text, address);
         }

@@ -43,6 +43,7 @@ fn load(target: SocketAddr, identities: &[Identity], version: TlsVersion, group:
         group,
         cipher: Cipher::Aes256Gcm,
         protocol: None,
+        shown: None,
         work: Work::Handshake,
         connections: 8,
         rate: None,

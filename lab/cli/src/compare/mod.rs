@@ -61,6 +61,11 @@ pub struct Args {
     /// HTTP/3 instead of TLS over TCP, from nginx and HAProxy that have it
     #[arg(long, help_heading = COMPARED)]
     http3: bool,
+    /// Every client shows a certificate, which the server demands and verifies: one on P-256 and
+    /// that of an intermediate authority, made for the run as is the authority above them, which is
+    /// all that servers know. Full handshakes with nginx and HAProxy only, and not over HTTP/3
+    #[arg(long, conflicts_with = "http3", help_heading = COMPARED)]
+    client_certificates: bool,
     /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4, or
     /// 1000 at most with --latency-max; of mixed requests and pages the first alone, or 16 and 8]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4000),
@@ -180,6 +185,7 @@ const EXAMPLES: &str = "\
 Examples:
   widelane compare --server nginx --quick
   widelane compare --server nginx,haproxy --key rsa2048,ecdsa-p256 --load 20,40,60,80 --json r.json
+  widelane compare --server haproxy --key ecdsa-p256 --client-certificates --connections 200
   widelane compare --server haproxy --workload bulk --sizes 16M --ciphers aes128-gcm";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -299,6 +305,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut programs = measure::programs()?;
     args.check_workers(&programs)?;
     args.check_groups()?;
+    args.check_client_certificates(&programs)?;
     args.check_servers(&programs)?;
     if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online()) {
         cpus.check(&online)?;
@@ -309,6 +316,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let resolved = system::policy()?;
     let mut results = measure::blank(machine::describe(&programs, &resolved));
     results.notes.extend(args.remark_on_groups());
+    results.notes.extend(args.remark_on_client_certificates());
     let stop = system::stop_on_signals()?;
     let mut progress = measure::Progress::new(args.json.as_deref());
 

@@ -179,6 +179,34 @@ impl Args {
         }
     }
 
+    /// Refuses servers that demand no certificates of clients, and work that is no handshake, where
+    /// clients are to show some.
+    pub(super) fn check_client_certificates(&self, programs: &Programs) -> anyhow::Result<()> {
+        if !self.client_certificates {
+            return Ok(());
+        }
+        if self.workload.iter().any(|workload| *workload != Workload::Handshake) {
+            bail!(
+                "--client-certificates is about handshakes; leave other workloads out, or measure \
+                 them in a run of their own"
+            );
+        }
+        let targets = self.targets(programs);
+        let unable = targets.iter().find(|(kind, _)| !kind.demands_certificates());
+        match unable {
+            Some((kind, _)) => Err(ServerError::NoDemand(kind.name()).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What clients show, where they show something.
+    pub(super) fn remark_on_client_certificates(&self) -> Option<String> {
+        let remark = "Every client showed a certificate on P-256 with that of the intermediate \
+                      authority which had issued it, and servers, which knew the authority above \
+                      alone, demanded and verified them.";
+        self.client_certificates.then(|| remark.to_owned())
+    }
+
     /// Refuses a certificate or a key that cannot be read, or holds none.
     pub(super) fn check_identity(&self) -> anyhow::Result<()> {
         let (Some(certificate), Some(key)) = (&self.certificate, &self.private_key) else {
@@ -369,6 +397,7 @@ impl Args {
                             group: self.group(version),
                             native_group: self.native_group(self.group(version)),
                             work: Work::Download(Download { protection, bytes }),
+                            client_certificates: false,
                             connections: connections.into(),
                             load: None,
                             cores: None,
@@ -415,6 +444,7 @@ impl Args {
                     group,
                     native_group: self.native_group(group),
                     work: Work::Handshakes,
+                    client_certificates: self.client_certificates,
                     connections: connections.into(),
                     load: None,
                     cores: None,
@@ -455,6 +485,7 @@ impl Args {
             group,
             native_group: self.native_group(group),
             work: Work::Handshakes,
+            client_certificates: self.client_certificates,
             connections: CONNECTIONS_LOAD,
             load: Some(percent),
             cores: None,
@@ -477,7 +508,7 @@ impl Args {
     pub(super) fn workloads(&self, policy: &Policy, room: Room) -> anyhow::Result<Vec<Workload>> {
         if self.workload.is_empty() {
             let downloads = room == Room::Portable && Vaes256::enter(policy).is_some();
-            let bulk = downloads.then_some(Workload::Bulk);
+            let bulk = (downloads && !self.client_certificates).then_some(Workload::Bulk);
             return Ok([Workload::Handshake].into_iter().chain(bulk).collect());
         }
         const ALL: [Workload; 4] =
@@ -523,6 +554,7 @@ impl Args {
             group: self.group(version),
             native_group: self.native_group(self.group(version)),
             work: Work::Page,
+            client_certificates: false,
             connections: Self::or_usual(&self.connections, &[CONNECTIONS_PAGES])[0].into(),
             load: None,
             cores: None,

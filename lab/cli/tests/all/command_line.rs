@@ -269,6 +269,7 @@ fn engines_are_named_once_and_have_their_cpus() {
         (&["--load", "30", "--rtt", "1us"], "1ms to 500ms"),
         (&["--load", "30", "--rtt", "20ms", "--workload", "bulk"], "cannot be used with"),
         (&["--wait-max", "2ms", "--lane-cpus", "0"], "leave one of them out"),
+        (&["--client-certificates", "--http3"], "cannot be used with"),
     ] {
         let failure = widelane(&[&["compare"], arguments].concat()).failure();
         assert!(stderr(&failure).contains(expected), "{arguments:?}: {}", stderr(&failure));
@@ -283,6 +284,20 @@ fn workers_and_threads_are_counted_of_servers_that_have_them() {
     ] {
         let failure = widelane(&[&["compare"][..], &flags].concat()).code(1);
         let said = stderr(&failure);
+        assert!(said.contains(expected) || said.contains("libwidelane"), "{said}");
+    }
+}
+
+#[test]
+fn certificates_of_clients_go_to_servers_that_demand_them() {
+    for (arguments, expected) in [
+        (&["--server", "embedded"][..], "embedded is not set up to demand certificates of clients"),
+        (&["--server", "nginx,apache"], "nginx and haproxy are: name those by --server"),
+        (&["--server", "nginx", "--workload", "handshake,bulk"], "is about handshakes"),
+        (&["--server", "nginx", "--workload", "all"], "is about handshakes"),
+    ] {
+        let arguments = [&["compare", "--client-certificates"], arguments].concat();
+        let said = stderr(&widelane(&arguments).code(1));
         assert!(said.contains(expected) || said.contains("libwidelane"), "{said}");
     }
 }

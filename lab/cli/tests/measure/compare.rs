@@ -187,6 +187,43 @@ fn where_nothing_could_be_compared_the_job_was_not_done() {
     assert_eq!(stderr(&output).contains("nothing could be compared"), is_open);
 }
 
+#[test]
+fn clients_show_certificates_or_what_is_missing_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let what = ["--client-certificates", "--server", "nginx,haproxy", "--key", "ecdsa-p256"];
+    let how = ["--group", "x25519", "--connections", "8", "--pairs", "1", "--quick"];
+    let output = compare(directory.path(), &[&what[..], &how].concat());
+    if !output.status.success() {
+        let said = stderr(&output);
+        assert!(said.contains("apt-get install") || said.contains("libwidelane"), "{said}");
+        return;
+    }
+    let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    assert!(results.complete);
+    assert!(results.notes.iter().any(|note| note.contains("demanded and verified")), "{text}");
+    assert!(results.pairs.iter().flat_map(|pair| &pair.measurements).all(|m| m.errors.is_empty()));
+    if !results.notes.iter().any(|note| note.contains("nothing to gain")) {
+        for server in ["nginx", "haproxy"] {
+            for version in ["1.2", "1.3"] {
+                let path =
+                    format!("{server}/tls{version}/ecdsa-p256/x25519/client-certificates/c8");
+                let of_both = results.rows.iter().filter(|row| {
+                    row.scenario == path
+                        && row.metric == "server_cpu_per_handshake"
+                        && row.value.is_some_and(|value| value > 0.0)
+                });
+                let subjects: Vec<_> = of_both.map(|row| row.subject.as_str()).collect();
+                assert_eq!(subjects, ["native", "accelerated"], "{path}: {text}");
+            }
+        }
+    }
+    let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    for report in [html, String::from_utf8_lossy(&output.stdout).into_owned()] {
+        assert!(report.contains("clients show certificates"), "{report}");
+    }
+}
+
 /// By nginx's socket, and by HAProxy's, which its BIO hides.
 #[test]
 fn who_is_far_away_waits_longer() {

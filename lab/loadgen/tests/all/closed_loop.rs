@@ -21,6 +21,7 @@ fn load(server: &Server, version: TlsVersion) -> Load {
         group: Group::X25519,
         cipher: Cipher::Aes256Gcm,
         protocol: None,
+        shown: None,
         work: Work::Handshake,
         connections: 8,
         rate: None,

@@ -308,6 +308,8 @@ pub(super) fn part(part: &str) -> String {
         format!("{count} thread{}", if count == "1" { "" } else { "s" })
     } else if let Some(mode) = part.strip_prefix("aes128-sha") {
         format!("AES128-SHA{}", mode.replace("-mac-first", ", MAC first"))
+    } else if part == "client-certificates" {
+        "clients show certificates".to_owned()
     } else if part == "http3" {
         "HTTP/3".to_owned()
     } else if part == "cipher-compare" {
