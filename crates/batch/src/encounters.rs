@@ -69,8 +69,10 @@ mod tests {
     /// How many of so many jobs are parked, where `joined` more come to each.
     fn parked(encounters: &mut Encounters, jobs: usize, joined: usize) -> usize {
         let mut parked = 0;
+        // Once: Miri takes its time for them.
+        let costs = costs();
         for _ in 0..jobs {
-            if !encounters.are_vain(&costs()) {
+            if !encounters.are_vain(&costs) {
                 parked += 1;
             }
             encounters.left(1 + joined, false);

@@ -138,6 +138,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has neither guard pages nor fork")]
     fn a_stack_has_its_bytes_and_a_guard_below() {
         let stack = Stack::map(4 * PAGE_BYTES, 16 * PAGE_BYTES).unwrap();
         let lowest = stack.top().wrapping_sub(4 * PAGE_BYTES);
@@ -152,6 +153,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has neither guard pages nor fork")]
     fn what_is_private_is_empty_in_a_child_and_what_is_shared_is_not() {
         // SAFETY: numbers, for which zeroes are valid.
         let mut private: Private<[u64; 1000]> = unsafe { Private::map() }.unwrap();

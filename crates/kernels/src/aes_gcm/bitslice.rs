@@ -28,20 +28,23 @@ impl Cipher {
         let (count, key_words) = (4 * (key.rounds() + 1), key.bytes().len() / 4);
         words[..key_words].copy_from_slice(key.bytes().as_chunks().0);
         let mut constant = 1u8;
+        // The word's number modulo the length of the key, without an instruction that divides.
+        let mut place = 0;
         for index in key_words..count {
             let mut word = words[index - 1];
-            if index % key_words == 0 {
+            if place == 0 {
                 word.rotate_left(1);
                 word = substitute_word(word);
                 word[0] ^= constant;
                 constant = (constant << 1) ^ ((constant >> 7) * 0x1b);
-            } else if key_words == 8 && index % 4 == 0 {
+            } else if key_words == 8 && place == 4 {
                 word = substitute_word(word);
             }
             for (byte, before) in word.iter_mut().zip(words[index - key_words]) {
                 *byte ^= before;
             }
             words[index] = word;
+            place = if place + 1 == key_words { 0 } else { place + 1 };
         }
         self.rounds = key.rounds();
         for (slices, words) in self.round_keys.iter_mut().zip(words.as_chunks::<4>().0) {

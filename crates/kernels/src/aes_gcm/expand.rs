@@ -17,15 +17,18 @@ pub(crate) fn expand_rounds(key: KeyBytes<'_>, round_keys: &mut [[u64; 2]; ROUND
         *word = u32::from_le_bytes(*bytes);
     }
     let mut constant = 1u32;
+    // The word's number modulo the length of the key, without an instruction that divides.
+    let mut place = 0;
     for index in key_words..count {
         let mut word = words[index - 1];
-        if index % key_words == 0 {
+        if place == 0 {
             word = substitute(word).rotate_right(8) ^ constant;
             constant = (constant << 1) ^ ((constant >> 7) * 0x11b);
-        } else if key_words == 8 && index % 4 == 0 {
+        } else if key_words == 8 && place == 4 {
             word = substitute(word);
         }
         words[index] = words[index - key_words] ^ word;
+        place = if place + 1 == key_words { 0 } else { place + 1 };
     }
     for (half, pair) in round_keys.as_flattened_mut().iter_mut().zip(words.as_chunks::<2>().0) {
         *half = u64::from(pair[0]) | u64::from(pair[1]) << 32;

@@ -314,7 +314,11 @@ pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usi
     let jobs_max = halves.jobs_max(LANES);
     assert!((1..=jobs_max).contains(&jobs.len()), "a batch has 1 to {jobs_max} jobs");
     // Lanes without a job repeat the first one; nobody reads their result.
-    let job_of = |lane: usize| if lane % jobs_max < jobs.len() { lane % jobs_max } else { 0 };
+    let job_of = |lane: usize| {
+        // Modulo `jobs_max`, which is all lanes or half of them.
+        let job = if lane < jobs_max { lane } else { lane - jobs_max };
+        if job < jobs.len() { job } else { 0 }
+    };
     let keys: [&CrtKey<HALF, FULL>; LANES] = array::from_fn(|lane| jobs[job_of(lane)].key);
     let inputs: [[u64; FULL]; LANES] = array::from_fn(|lane| jobs[job_of(lane)].input_digits());
 
