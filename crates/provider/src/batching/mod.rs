@@ -1,4 +1,5 @@
-//! Operations with private keys: how several that are under way at once meet in one batch.
+//! Operations with private keys, and verifications: how several that are under way at once meet in
+//! one batch.
 //!
 //! How an operation meets others depends on who asks for it, and is decided call by call
 //! (`docs/program/provider-async.md`):
@@ -38,7 +39,7 @@ use crate::runtime;
 pub(crate) use operation::{Conclusion, Operation, Skill, Task};
 pub(crate) use request::{Answer, Request, Secret};
 
-/// Does an operation with a private key.
+/// Does an operation.
 ///
 /// May pause the fibre or ASYNC job that the caller runs in.
 pub(crate) fn run(operation: impl Operation) -> Answer {

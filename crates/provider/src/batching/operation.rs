@@ -11,7 +11,7 @@ use widelane_ossl_sys::Libcrypto;
 use crate::batching::request::Secret;
 use crate::rsa;
 
-/// One operation with a private key. The kernels of its kind know its type.
+/// One operation: with a private key, or a verification. The kernels of its kind know its type.
 pub(crate) trait Operation: Any + Send + Sync {
     /// What it meets: only operations of one kind share a batch.
     fn kind(&self) -> OperationKind;
