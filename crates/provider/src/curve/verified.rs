@@ -32,13 +32,18 @@ impl Statement {
 
     /// Whether this thread has found it to be good lately.
     pub(super) fn is_known(&self) -> bool {
-        VERIFIED.with_borrow_mut(|verified| verified.find(&self.0))
+        with_verified(|verified| verified.find(&self.0)).unwrap_or(false)
     }
 
     /// Remembers that it is good.
     pub(super) fn remember(self) {
-        VERIFIED.with_borrow_mut(|verified| verified.add(self.0));
+        with_verified(|verified| verified.add(self.0));
     }
+}
+
+/// Nothing where the thread is ending.
+fn with_verified<T>(work: impl FnOnce(&mut Verified) -> T) -> Option<T> {
+    VERIFIED.try_with(|verified| Some(work(&mut *verified.try_borrow_mut().ok()?))).ok()?
 }
 
 struct Verified {

@@ -155,6 +155,7 @@ unsafe extern "C" {
     pub fn EVP_KEYEXCH_free(exchange: *mut c_void);
     pub fn EVP_KEYEXCH_gettable_ctx_params(exchange: *const c_void) -> *const OsslParam;
     pub fn EVP_KEYEXCH_settable_ctx_params(exchange: *const c_void) -> *const OsslParam;
+    pub fn EVP_MD_CTX_copy_ex(to: *mut c_void, from: *const c_void) -> c_int;
     pub fn EVP_MD_CTX_free(context: *mut c_void);
     pub fn EVP_MD_CTX_new() -> *mut c_void;
     pub fn EVP_MD_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;

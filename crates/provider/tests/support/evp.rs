@@ -262,6 +262,15 @@ impl MessageContext {
         inner.map(|inner| (context, inner)).ok_or(begun)
     }
 
+    /// A context that goes on from here by itself.
+    pub fn copy(&self) -> Self {
+        // SAFETY: no arguments.
+        let copy = Self::new(unsafe { ffi::EVP_MD_CTX_new() }).expect("memory");
+        // SAFETY: both are contexts.
+        assert_eq!(unsafe { ffi::EVP_MD_CTX_copy_ex(copy.0, self.0) }, 1);
+        copy
+    }
+
     pub fn sign(&self, message: &[u8]) -> Answer {
         // SAFETY: the lengths are those of the buffers.
         answer(|output, length| unsafe {

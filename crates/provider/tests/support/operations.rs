@@ -73,7 +73,7 @@ fn signed(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Said)
     }
 }
 
-/// Signs a message.
+/// Signs a message, which whoever signed verifies as well, and then with a wrong bit.
 fn message_signed(right: &Right, source: &mut Source<'_>, query: &CStr, said: &mut Said) {
     let settings = signature_settings();
     let some = |source: &mut Source<'_>| source.some_of(&settings, Reader::Copies);
@@ -85,16 +85,27 @@ fn message_signed(right: &Right, source: &mut Source<'_>, query: &CStr, said: &m
     let (Ok((message, context)), Ok((judging, judge))) = (&ours, &judge) else {
         return said.note("begin", ours.err());
     };
+    let Ok((verifying, verifier)) = begin(Use::Verify, right.key(query), query) else {
+        return said.note("begin to verify", ());
+    };
     for _ in 0..source.below(3) {
         let more = some(source);
         said.note("set", context.set(&more));
         judge.set(&more);
-        said.note("get", context.get(&source.questions(&SIGNATURE_QUESTIONS)));
+        said.note("set to verify", verifier.set(&more));
+        let questions = source.questions(&SIGNATURE_QUESTIONS);
+        said.note("get", context.get(&questions));
+        said.note("get to verify", verifier.get(&questions));
     }
-    let (done, signature) = message.sign(MESSAGE);
+    let (done, mut signature) = message.sign(MESSAGE);
     said.note("sign", done);
     if done > 0 {
         said.note("verify", judging.verify(MESSAGE, &signature));
+        let wrong = verifying.copy();
+        said.note("verify by itself", verifying.verify(MESSAGE, &signature));
+        let last = signature.len() - 1;
+        signature[last] ^= 1;
+        said.note("verify what is wrong", wrong.verify(MESSAGE, &signature));
     }
 }
 
