@@ -77,6 +77,7 @@ fn download(
         protocol: None,
         group: Group::X25519,
         cipher,
+        shown: None,
         work: Work::Requests {
             path: content::path(BODY_BYTES),
             count: 1,

@@ -90,6 +90,7 @@ pub fn load_of(port: u16, identities: &[&Identity]) -> Load {
         version: TlsVersion::Tls13,
         group: Group::X25519,
         cipher: Cipher::Aes256Gcm,
+        shown: None,
         protocol: None,
         work: Work::Handshake,
         connections: 1,
