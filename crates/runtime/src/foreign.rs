@@ -229,7 +229,8 @@ fn is_openssl(name: &CStr) -> bool {
 
 /// Whether a symbol is OpenSSL's and not libc's, among those that we stand in front of.
 fn is_of_openssl(symbol: &CStr) -> bool {
-    symbol.to_bytes().first().is_some_and(u8::is_ascii_uppercase)
+    let symbol = symbol.to_bytes();
+    symbol.first().is_some_and(u8::is_ascii_uppercase) || symbol.starts_with(b"d2i_")
 }
 
 fn file_name(path: &CStr) -> &CStr {
