@@ -173,7 +173,7 @@ impl Trusted {
         group.group().start()?;
         let provider = CryptoProvider {
             cipher_suites: cipher.suites(version, kind),
-            kx_groups: groups(version, group, kind),
+            kx_groups: groups(version, group, kind, identity.and_then(kind_of)),
             ..aws_lc_rs::default_provider()
         };
         let builder = ClientConfig::builder_with_provider(Arc::new(provider))
@@ -243,25 +243,42 @@ impl Trusted {
     }
 }
 
+/// The kind of a client's key.
+fn kind_of(Shown(certified): &Shown) -> Option<KeyKind> {
+    KeyKind::of(certified.cert.first()?)
+}
+
 /// The groups to offer, the one to be used first. In TLS 1.2 a server may show an ECDSA certificate
-/// only to a client that offers its curve (RFC 8422, 5.1.1); a server that heeds the client's order
-/// does not use it for the key exchange. Beside a group with ML-KEM its curve is offered, without a
-/// share: a server that lacks the group takes the curve, which tells more than its alert would.
+/// only to a client that offers its curve (RFC 8422, 5.1.1), and OpenSSL takes one only from such a
+/// client; a server that heeds the client's order does not use it for the key exchange. Beside a
+/// group with ML-KEM its curve is offered, without a share: a server that lacks the group takes the
+/// curve, which tells more than its alert would.
 fn groups(
     version: TlsVersion,
     group: Group,
     kind: Option<KeyKind>,
+    own: Option<KeyKind>,
 ) -> Vec<&'static dyn SupportedKxGroup> {
     let (p256, p384) = (Group::Secp256r1.group(), Group::Secp384r1.group());
     let p521: &'static dyn SupportedKxGroup = &SECP521R1_REUSED;
+    let curve_of = |kind| match kind {
+        KeyKind::EcdsaP256 => Some(p256),
+        KeyKind::EcdsaP384 => Some(p384),
+        KeyKind::EcdsaP521 => Some(p521),
+        _ => None,
+    };
     let curves = match (version, kind) {
-        (TlsVersion::Tls12, Some(KeyKind::EcdsaP256)) => vec![p256],
-        (TlsVersion::Tls12, Some(KeyKind::EcdsaP384)) => vec![p384],
-        (TlsVersion::Tls12, Some(KeyKind::EcdsaP521)) => vec![p521],
         (TlsVersion::Tls12, None) => vec![p256, p384, p521],
+        (TlsVersion::Tls12, Some(kind)) => {
+            [Some(kind), own].into_iter().flatten().filter_map(curve_of).collect()
+        }
         _ => group.without_ml_kem().map(Group::group).into_iter().collect(),
     };
-    let group = group.group();
-    let curves = curves.into_iter().filter(|curve| curve.name() != group.name());
-    [group].into_iter().chain(curves).collect()
+    let mut offered = vec![group.group()];
+    for curve in curves {
+        if offered.iter().all(|known| known.name() != curve.name()) {
+            offered.push(curve);
+        }
+    }
+    offered
 }

@@ -190,7 +190,8 @@ fn where_nothing_could_be_compared_the_job_was_not_done() {
 #[test]
 fn clients_show_certificates_or_what_is_missing_is_named() {
     let directory = tempfile::tempdir().unwrap();
-    let what = ["--client-certificates", "--server", "nginx,haproxy", "--key", "ecdsa-p256"];
+    let keys = "ecdsa-p256,rsa2048";
+    let what = ["--client-certificates", "--server", "nginx,haproxy", "--key", keys];
     let how = ["--group", "x25519", "--connections", "8", "--pairs", "1", "--quick"];
     let output = compare(directory.path(), &[&what[..], &how].concat());
     if !output.status.success() {
@@ -205,9 +206,9 @@ fn clients_show_certificates_or_what_is_missing_is_named() {
     assert!(results.pairs.iter().flat_map(|pair| &pair.measurements).all(|m| m.errors.is_empty()));
     if !results.notes.iter().any(|note| note.contains("nothing to gain")) {
         for server in ["nginx", "haproxy"] {
-            for version in ["1.2", "1.3"] {
-                let path =
-                    format!("{server}/tls{version}/ecdsa-p256/x25519/client-certificates/c8");
+            for (version, key) in [("1.2", "ecdsa-p256"), ("1.3", "ecdsa-p256"), ("1.2", "rsa2048")]
+            {
+                let path = format!("{server}/tls{version}/{key}/x25519/client-certificates/c8");
                 let of_both = results.rows.iter().filter(|row| {
                     row.scenario == path
                         && row.metric == "server_cpu_per_handshake"
