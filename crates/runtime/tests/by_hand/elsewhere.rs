@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openssl_sys as sys;
 use widelane_testkit::rooms::has_lanes;
@@ -117,9 +117,13 @@ fn waits(connection: &Connection, epoll: &Epoll) -> bool {
     connection.sent() == 0
 }
 
+/// How long it may take: costs are learnt by chance, and anew from time to time.
+const WARM_UP_MAX: Duration = Duration::from_secs(120);
+
 /// Handshakes until operations follow each other so closely that one waits for others.
 fn warm_up(context: &openssl::ssl::SslContext, epoll: &Epoll) {
-    for _ in 0..1_000 {
+    let begin = Instant::now();
+    while begin.elapsed() < WARM_UP_MAX {
         let connection = Connection::new(context, false);
         let is_warm = waits(&connection, epoll);
         connection.free();
