@@ -232,6 +232,15 @@ pub(crate) fn functions<A: Signer>(delegate: &Delegate) -> Box<[OsslDispatch]> {
     ours.write_like(&SignatureFunctions { digest_sign: ours.digest_sign, ..*theirs })
 }
 
+/// The name of a digest, if there is one.
+///
+/// # Safety
+/// `digest` must be null or a C string.
+unsafe fn name<'a>(digest: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: passed on to the caller.
+    (!digest.is_null()).then(|| unsafe { CStr::from_ptr(digest) })
+}
+
 impl<A: Signer> Context<A> {
     pub(crate) fn functions(&self) -> &SignatureFunctions {
         A::table(&self.delegate)
@@ -444,36 +453,6 @@ entry! {
         }))
     }
 
-    fn sign_init<A: Signer>(
-        context: *mut c_void,
-        key: *mut c_void,
-        params: *const OsslParam,
-    ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
-        // SAFETY: the core passes a key of ours, or none, and its parameters.
-        if unsafe { ours.begins(key, params, A::signs_given()) } {
-            return Some(1);
-        }
-        // SAFETY: all arguments are the core's.
-        Some(unsafe { sign_init_theirs::<A>(context, key, params) })
-    }
-
-    fn sign_message_init<A: Signer>(
-        context: *mut c_void,
-        key: *mut c_void,
-        params: *const OsslParam,
-    ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
-        // SAFETY: the core passes a key of ours, or none, and its parameters.
-        if unsafe { ours.begins(key, params, A::signs_whole_message()) } {
-            return Some(1);
-        }
-        // SAFETY: all arguments are the core's.
-        Some(unsafe { sign_message_init_theirs::<A>(context, key, params) })
-    }
-
     fn digest_sign_init<A: Signer>(
         context: *mut c_void,
         digest: *const c_char,
@@ -483,9 +462,9 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
         // SAFETY: the core passes a name, or none.
-        let name = (!digest.is_null()).then(|| unsafe { CStr::from_ptr(digest) });
+        let begun = A::signs_message(unsafe { name(digest) });
         // SAFETY: the core passes a key of ours, or none, and its parameters.
-        if unsafe { ours.begins(key, params, A::signs_message(name)) } {
+        if unsafe { ours.begins(key, params, begun) } {
             return Some(1);
         }
         // SAFETY: all arguments are the core's.
@@ -619,39 +598,6 @@ entry! {
         Some(unsafe { sign(inner, signature, length, size, data, bytes) })
     }
 
-    fn verify_init<A: Signer>(
-        context: *mut c_void,
-        key: *mut c_void,
-        params: *const OsslParam,
-    ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
-        // SAFETY: the core passes a key of ours, or none, and its parameters.
-        if unsafe { ours.begins(key, params, A::verifies_given()) } {
-            return Some(1);
-        }
-        // SAFETY: all arguments are the core's.
-        Some(unsafe { verify_init_theirs::<A>(context, key, params) })
-    }
-
-    fn digest_verify_init<A: Signer>(
-        context: *mut c_void,
-        digest: *const c_char,
-        key: *mut c_void,
-        params: *const OsslParam,
-    ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
-        // SAFETY: the core passes a name, or none.
-        let name = (!digest.is_null()).then(|| unsafe { CStr::from_ptr(digest) });
-        // SAFETY: the core passes a key of ours, or none, and its parameters.
-        if unsafe { ours.begins(key, params, A::verifies_message(name)) } {
-            return Some(1);
-        }
-        // SAFETY: all arguments are the core's.
-        Some(unsafe { digest_verify_init_theirs::<A>(context, digest, key, params) })
-    }
-
     fn digest_verify_update<A: Signer>(
         context: *mut c_void,
         data: *const c_uchar,
@@ -778,6 +724,41 @@ entry! {
         // SAFETY: a context of the default provider, and the core's parameters.
         Some(unsafe { get(inner, params) })
     }
+}
+
+/// Defines functions that begin what is ours if it is begun as the second one says, and that leave
+/// it to the third one otherwise.
+macro_rules! begin_ours {
+    ($($name:ident = $begun:ident, $theirs:ident ($($digest:ident)?);)*) => {
+        entry! {$(
+            fn $name<A: Signer>(
+                context: *mut c_void,
+                $($digest: *const c_char,)?
+                key: *mut c_void,
+                params: *const OsslParam,
+            ) -> c_int {
+                // SAFETY: the core passes a context of ours.
+                let ours = unsafe { borrow_mut::<Context<A>>(context) }?;
+                let begun = A::$begun($(
+                    // SAFETY: the core passes a name, or none.
+                    unsafe { name($digest) }
+                )?);
+                // SAFETY: the core passes a key of ours, or none, and its parameters.
+                if unsafe { ours.begins(key, params, begun) } {
+                    return Some(1);
+                }
+                // SAFETY: all arguments are the core's.
+                Some(unsafe { $theirs::<A>(context, $($digest,)? key, params) })
+            }
+        )*}
+    };
+}
+
+begin_ours! {
+    sign_init = signs_given, sign_init_theirs();
+    sign_message_init = signs_whole_message, sign_message_init_theirs();
+    verify_init = verifies_given, verify_init_theirs();
+    digest_verify_init = verifies_message, digest_verify_init_theirs(digest);
 }
 
 begin! {
