@@ -18,7 +18,7 @@ pub mod topology;
 pub use machine::Machine;
 pub use policy::Policy;
 pub use rooms::{
-    Adx, Aesni, Avx2, Avx512, Ifma256, Ifma512, LicenceClass, Room, Shani, Vaes256, Vaes512,
-    Vbmi512, Width,
+    Adx, Aesni, Avx2, Avx512, Fma256, Ifma256, Ifma512, LicenceClass, Room, Shani, Vaes256,
+    Vaes512, Vbmi512, Width,
 };
 pub use topology::Topology;

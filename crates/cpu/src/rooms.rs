@@ -247,6 +247,8 @@ rooms! {
     ];
     /// MULX, ADCX and ADOX: one job at a time in general-purpose registers.
     Adx = 10, "adx", W128, LIGHT, ["bmi2", "adx"];
+    /// AVX2 and FMA: products of integers as double-precision numbers.
+    Fma256 = 11, "fma256", W256, HEAVY, ["avx2", "fma"];
 }
 
 impl Room {

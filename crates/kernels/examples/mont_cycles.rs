@@ -7,9 +7,10 @@ mod add_chain;
 
 use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
-use widelane_cpu::{Ifma256, Ifma512, Policy};
+use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy};
 use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
-use widelane_kernels::mont::{Batches, CrtJob, CrtKey, CrtParts, Halves, Verdict, one};
+use widelane_kernels::mont::one::Fma256x4;
+use widelane_kernels::mont::{Batches, CrtJob, CrtKey, CrtParts, Verdict};
 use widelane_testkit::rsa::test_keys;
 
 /// Rounds per row; the first quartile counts, because the machine may be busy.
@@ -31,6 +32,9 @@ fn measure<const HALF: usize, const FULL: usize>(name: &str) {
     if let Some(room) = Ifma256::enter(&Policy::open()) {
         measure_in::<Ifma256x4, HALF, FULL>(name, "ifma256", room);
     }
+    if let Some(room) = Fma256::enter(&Policy::open()) {
+        measure_in::<Fma256x4, HALF, FULL>(name, "fma256", room);
+    }
 }
 
 fn measure_in<L: Batches, const HALF: usize, const FULL: usize>(
@@ -39,13 +43,12 @@ fn measure_in<L: Batches, const HALF: usize, const FULL: usize>(
     room: L::Room,
 ) {
     let key = key::<HALF, FULL>();
-    let count = madd52_of_one(HALF, L::LANES);
-    report(name, room_name, 1, count, &key, |jobs| {
-        jobs.iter_mut().for_each(|job| one::private_crt::<L, HALF, FULL>(room, job));
-    });
-    let count = madd52_per_batch(HALF) / L::LANES;
-    for (halves, lanes) in [(Halves::Abreast, L::LANES / 2), (Halves::InTurn, L::LANES)] {
-        report(name, room_name, lanes, count, &key, |jobs| L::private_crt(room, halves, jobs));
+    for &lanes in L::KERNELS {
+        let count = match lanes {
+            1 => madd52_of_one(HALF, L::LANES),
+            _ => madd52_per_batch(HALF) / L::LANES,
+        };
+        report(name, room_name, lanes, count, &key, |jobs| L::private_crt(room, lanes, jobs));
     }
 }
 

@@ -1,6 +1,7 @@
-//! The private operation for many jobs: sorted by key size into batches of the IFMA rooms.
+//! The private operation in the rooms that have kernels for it: jobs sorted by key size into
+//! batches.
 
-use widelane_kernels::mont::{Batches, CrtJob, CrtKey, Halves, Verdict, one};
+use widelane_kernels::mont::{Batches, CrtJob, CrtKey, Verdict, one};
 
 use super::key::Material;
 use super::{Outcome, PrivateJob, PrivateKey};
@@ -12,11 +13,6 @@ const STACK_BYTES_2048: usize = 80 << 10;
 const STACK_BYTES_3072: usize = 116 << 10;
 /// As above.
 const STACK_BYTES_4096: usize = 152 << 10;
-
-/// How many jobs cost no more than one in a room, kernel by kernel.
-pub(super) const fn kernels(lanes: usize) -> [usize; 3] {
-    [1, lanes / 2, lanes]
-}
 
 /// Executes `jobs` in `room`: the jobs of one key size together, up to `lanes` at once.
 pub(super) fn private<L: Batches>(room: L::Room, lanes: usize, jobs: &mut [PrivateJob<'_>]) {
@@ -73,11 +69,7 @@ fn private_of_size<L: Batches, const STACK: usize, const HALF: usize, const FULL
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(lanes) {
-        scrubbed::<STACK, _>(|| match jobs {
-            [job] if lanes == 1 => one::private_crt::<L, HALF, FULL>(room, job),
-            jobs if lanes < L::LANES => L::private_crt(room, Halves::Abreast, jobs),
-            jobs => L::private_crt(room, Halves::InTurn, jobs),
-        });
+        scrubbed::<STACK, _>(|| L::private_crt(room, lanes, jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = match job.verdict {

@@ -40,15 +40,23 @@ mod lanes;
 mod public;
 mod single;
 
-use widelane_cpu::{Policy, Room};
-
-use crate::choice::{Choice, Wide};
+use widelane_cpu::{Policy, Room, choice};
+use widelane_kernels::mont::Batches;
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
 pub use public::PublicKey;
 
-/// The rooms that RSA and all curves have, best first.
-pub const ROOMS: &[Room] = Choice::ROOMS;
+choice! { $
+    /// The rooms that have kernels for the private operation.
+    enum Fast without portable by in_fast {
+        Ifma512 => widelane_kernels::lanes::Ifma512x8,
+        Ifma256 => widelane_kernels::lanes::Ifma256x4,
+        Fma256 => widelane_kernels::mont::one::Fma256x4
+    }
+}
+
+/// The rooms that RSA has, best first.
+pub const ROOMS: &[Room] = &[Room::Ifma512, Room::Ifma256, Room::Fma256, Room::Portable];
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -80,16 +88,15 @@ pub struct PrivateJob<'a> {
 /// RSA in the rooms open for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rsa {
-    choice: Choice,
-    /// The rooms with lanes, narrowest first.
-    wide: [Option<Wide>; Wide::ROOMS.len()],
+    /// The open rooms, best first.
+    rooms: [Option<Fast>; Fast::ROOMS.len()],
 }
 
 /// One kernel for the private operation: it costs the same for one job as for as many as it has
 /// lanes. [`Rsa::kernels`] has those that machine and policy leave open.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    room: Wide,
+    room: Fast,
     lanes: usize,
 }
 
@@ -100,24 +107,34 @@ impl<'a> PrivateJob<'a> {
     }
 }
 
+impl Fast {
+    /// How many jobs cost no more than one, kernel by kernel.
+    fn kernels(self) -> &'static [usize] {
+        in_fast!(self, |_room, L| L::KERNELS)
+    }
+}
+
 impl Rsa {
-    /// Chooses the widest room that the machine has and `policy` leaves open.
+    /// Chooses the rooms that the machine has and `policy` leaves open: those with IFMA, or
+    /// otherwise that without.
     #[must_use]
     pub fn choose(policy: &Policy) -> Self {
-        let mut open = Wide::open(policy).rev();
-        Rsa { choice: Choice::new(policy), wide: std::array::from_fn(|_| open.next()) }
+        let has_lanes = |room: &Fast| room.kernels().len() > 1;
+        let has_any = Fast::open(policy).any(|room| has_lanes(&room));
+        let mut open = Fast::open(policy).filter(|room| !has_any || has_lanes(room));
+        Rsa { rooms: std::array::from_fn(|_| open.next()) }
     }
 
-    /// The room chosen.
+    /// The best room of those chosen.
     #[must_use]
     pub fn room(&self) -> Room {
-        self.choice.room()
+        self.rooms[0].map_or(Room::Portable, Fast::room)
     }
 
     /// How many jobs a full batch has.
     #[must_use]
     pub fn lanes(&self) -> usize {
-        self.choice.lanes()
+        self.kernels().last().map_or(1, Kernel::lanes)
     }
 
     /// Executes the jobs and stores what became of each.
@@ -136,12 +153,13 @@ impl Rsa {
         }
     }
 
-    /// The kernels of the open rooms with lanes, those for fewer jobs first; none in the portable
-    /// room.
+    /// The kernels of the rooms chosen, those for fewer jobs first; none in the portable room.
     #[must_use]
     pub fn kernels(&self) -> Vec<Kernel> {
-        let of_room = |room: Wide| lanes::kernels(room.lanes()).map(|lanes| Kernel { room, lanes });
-        let mut kernels: Vec<_> = self.wide.into_iter().flatten().flat_map(of_room).collect();
+        // Of two for as many jobs that of the narrower room is first.
+        let rooms = self.rooms.into_iter().rev().flatten();
+        let of_room = |room: Fast| room.kernels().iter().map(move |&lanes| Kernel { room, lanes });
+        let mut kernels: Vec<_> = rooms.flat_map(of_room).collect();
         kernels.sort_by_key(|kernel| kernel.lanes);
         kernels
     }
@@ -169,7 +187,7 @@ impl Kernel {
     /// Executes the jobs as [`Rsa::private_batch`] does, all of them by this kernel: more jobs than
     /// [`lanes`](Self::lanes), or jobs of several key sizes, make several batches.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
-        in_wide!(self.room, |room, L| lanes::private::<L>(room, self.lanes, jobs))
+        in_fast!(self.room, |room, L| lanes::private::<L>(room, self.lanes, jobs))
     }
 
     /// Whether `result` is what the private operation makes of `input`, by the public operation.
@@ -178,7 +196,7 @@ impl Kernel {
     /// Secrets: the result. The time tells whether it is below the modulus, nothing else.
     #[must_use]
     pub fn confirms(&self, key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
-        in_wide!(self.room, |room, L| lanes::confirms::<L>(room, key, input, result))
+        in_fast!(self.room, |room, L| lanes::confirms::<L>(room, key, input, result))
     }
 }
 

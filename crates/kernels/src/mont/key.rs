@@ -94,6 +94,12 @@ impl<const HALF: usize, const FULL: usize> Drop for CrtKey<HALF, FULL> {
     }
 }
 
+/// Whether two numbers are the same, having read all of both.
+pub(super) fn are_equal<const D: usize>(x: &[u64; D], y: &[u64; D]) -> bool {
+    let difference = x.iter().zip(y).fold(0, |seen, (x, y)| seen | (x ^ y));
+    Mask::is_zero(difference).declassify()
+}
+
 /// One private-key operation of a batch.
 pub struct CrtJob<'a, const HALF: usize, const FULL: usize> {
     /// The key; every job of a batch may have another one.
@@ -120,19 +126,17 @@ impl<const HALF: usize, const FULL: usize> CrtJob<'_, HALF, FULL> {
         from_bytes(self.input)
     }
 
-    /// Gives the verdict, and lets the result go if `check`, which is its public power, is the
-    /// input.
+    /// Gives the verdict, and lets the result go if its public power is the input.
     pub(super) fn conclude(
         &mut self,
         input: &[u64; FULL],
         result: &[u64; FULL],
-        check: &[u64; FULL],
+        is_confirmed: bool,
     ) {
         let in_range = input.iter().rev().lt(self.key.n.m.iter().rev());
-        let difference = input.iter().zip(check).fold(0, |seen, (x, y)| seen | (x ^ y));
         self.verdict = if !in_range {
             Verdict::OutOfRange
-        } else if Mask::is_zero(difference).declassify() {
+        } else if is_confirmed {
             Verdict::Done
         } else {
             Verdict::Fault

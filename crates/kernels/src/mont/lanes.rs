@@ -9,7 +9,7 @@ use core::array;
 use widelane_secret::wipe;
 
 use super::digits::{DIGIT_BITS, DIGIT_MASK};
-use super::key::{CrtJob, CrtKey};
+use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::Modulus;
 
 /// Bits of the exponent that one multiplication takes in.
@@ -325,7 +325,8 @@ pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usi
     let mut results = exponentiate_and_recombine(room, halves, &keys, &inputs);
     let checks = raise_to_public(room, &keys, &results);
     for (lane, job) in jobs.iter_mut().enumerate() {
-        job.conclude(&inputs[lane], &results[lane], &checks.lane(lane));
+        let is_confirmed = are_equal(&inputs[lane], &checks.lane(lane));
+        job.conclude(&inputs[lane], &results[lane], is_confirmed);
     }
     wipe(results.as_flattened_mut());
     room.wipe_registers();

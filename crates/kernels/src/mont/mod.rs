@@ -1,8 +1,8 @@
 //! Montgomery arithmetic for RSA: the types of a batch, and one file per room.
 //!
-//! [`Batches::private_crt`] runs up to `LANES` private-key operations of one size, each with a key
-//! of its own, from bytes to bytes; up to half as many take half the time if both halves of each
-//! have a lane, and [`one`] is for a single one. All reduce, exponentiate modulo both primes,
+//! [`Batches::private_crt`] runs private-key operations of one size, each with a key of its own, from
+//! bytes to bytes: as many as a register has lanes; half as many in half the time, as both halves of
+//! each have a lane; or a single one ([`one`]). All reduce, exponentiate modulo both primes,
 //! recombine, and raise every result to the public exponent before they let it go. The mathematics
 //! and its bounds are in `docs/design/radix52.md`.
 //!
@@ -34,47 +34,71 @@ pub mod portable;
 mod tests;
 
 pub use key::{CrtJob, CrtKey, CrtParts, Verdict};
-pub use lanes::Halves;
+use lanes::Halves;
 pub use modulus::Modulus;
 
-use self::one::Digits;
+use self::one::{Alone, Fma256x4};
 use crate::lanes::{Ifma256x4, Ifma512x8};
 
-/// A register whose lanes take an RSA operation each, or half of one.
-pub trait Batches: Digits {
-    /// Runs private-key operations of one size, each with a key of its own: 1 to `LANES` with
-    /// [`Halves::InTurn`], half as many in half the time with [`Halves::Abreast`].
+/// A register by which RSA operations are computed.
+pub trait Batches: Alone {
+    /// How many jobs a kernel takes that costs no more for them than for one, kernel by kernel.
+    const KERNELS: &'static [usize];
+
+    /// Runs private-key operations of one size, each with a key of its own, by the kernel for
+    /// `lanes` jobs.
     ///
     /// Every job gets a verdict; outputs are zeros unless it is [`Done`](Verdict::Done).
     /// Needs up to 200 kB of stack.
     ///
     /// # Panics
     ///
-    /// Panics if there is no job, if there are too many, or if an input or output is not as long as
-    /// the modulus.
+    /// Panics if there is no such kernel, if there is no job, if there are more than `lanes`, or if
+    /// an input or output is not as long as the modulus.
     fn private_crt<const HALF: usize, const FULL: usize>(
         room: Self::Room,
-        halves: Halves,
+        lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     );
 }
 
-impl Batches for Ifma256x4 {
-    fn private_crt<const HALF: usize, const FULL: usize>(
-        room: Self::Room,
-        halves: Halves,
-        jobs: &mut [CrtJob<'_, HALF, FULL>],
-    ) {
-        lanes::private_crt::<{ ifma256_x4::LANES }, HALF, FULL>(room, halves, jobs);
-    }
+/// Implements [`Batches`] for a register whose lanes take an RSA operation each, or half of one.
+macro_rules! batches {
+    ($register:ident, $lanes:expr) => {
+        impl Batches for $register {
+            const KERNELS: &'static [usize] = &[1, $lanes / 2, $lanes];
+
+            fn private_crt<const HALF: usize, const FULL: usize>(
+                room: Self::Room,
+                lanes: usize,
+                jobs: &mut [CrtJob<'_, HALF, FULL>],
+            ) {
+                assert!(Self::KERNELS.contains(&lanes), "no kernel takes {lanes} jobs");
+                match jobs {
+                    [job] if lanes == 1 => one::private_crt::<Self, HALF, FULL>(room, job),
+                    jobs => {
+                        let halves = if lanes < $lanes { Halves::Abreast } else { Halves::InTurn };
+                        lanes::private_crt::<{ $lanes }, HALF, FULL>(room, halves, jobs);
+                    }
+                }
+            }
+        }
+    };
 }
 
-impl Batches for Ifma512x8 {
+batches!(Ifma256x4, ifma256_x4::LANES);
+batches!(Ifma512x8, ifma512_x8::LANES);
+
+impl Batches for Fma256x4 {
+    const KERNELS: &'static [usize] = &[1];
+
     fn private_crt<const HALF: usize, const FULL: usize>(
         room: Self::Room,
-        halves: Halves,
+        lanes: usize,
         jobs: &mut [CrtJob<'_, HALF, FULL>],
     ) {
-        lanes::private_crt::<{ ifma512_x8::LANES }, HALF, FULL>(room, halves, jobs);
+        assert_eq!(lanes, 1, "no kernel takes {lanes} jobs");
+        let [job] = jobs else { panic!("a batch has one job") };
+        one::private_crt::<Self, HALF, FULL>(room, job);
     }
 }

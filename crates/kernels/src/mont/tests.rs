@@ -6,7 +6,7 @@ use std::{array, eprintln, vec};
 
 use num_bigint::BigUint;
 use widelane_cpu::features::upper_halves_in_use;
-use widelane_cpu::{Ifma256, Ifma512, Policy, Room};
+use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rsa::{TestKey, padded, test_keys};
 
@@ -14,7 +14,8 @@ use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS};
 use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
 use super::model::Model;
 use super::modulus::{BlockModulus, ShortModulus};
-use super::{Batches, CrtJob, CrtKey, CrtParts, Halves, Modulus, Verdict, one};
+use super::one::Fma256x4;
+use super::{Batches, CrtJob, CrtKey, CrtParts, Modulus, Verdict};
 use crate::lanes::{Ifma256x4, Ifma512x8};
 
 fn number(digits: &[u64]) -> BigUint {
@@ -32,15 +33,10 @@ fn digits<const D: usize>(number: &BigUint) -> [u64; D] {
     digits
 }
 
-/// Batch rooms that CPUID knows of here.
-fn rooms_here() -> usize {
-    [Room::Ifma256, Room::Ifma512].into_iter().filter(|room| room.is_supported()).count()
-}
-
-/// Says how many rooms a test visited, and that it left none out.
-fn assert_visited(test: &str, visited: usize) {
-    eprintln!("{test}: {visited} batch rooms visited");
-    assert_eq!(visited, rooms_here());
+/// Says how many rooms a test visited, and that it left none out that CPUID knows of here.
+fn assert_visited(test: &str, visited: usize, rooms: &[Room]) {
+    eprintln!("{test}: {visited} rooms visited");
+    assert_eq!(visited, rooms.iter().filter(|room| room.is_supported()).count());
 }
 
 /// A modulus of 51.2·D bits: the shortest, the longest, or a random one.
@@ -191,7 +187,7 @@ fn every_operation_equals_the_model_in_every_room() {
         check_room(room);
         visited += 1;
     }
-    assert_visited("operations", visited);
+    assert_visited("operations", visited, &[Room::Ifma256, Room::Ifma512]);
 }
 
 fn check_moduli<const D: usize>() {
@@ -336,9 +332,9 @@ fn check_kernel<const HALF: usize, const FULL: usize>(
 }
 
 fn check_kernels<L: Batches, const HALF: usize, const FULL: usize>(room: L::Room) {
-    check_kernel::<HALF, FULL>(L::LANES, |jobs| L::private_crt(room, Halves::InTurn, jobs));
-    check_kernel::<HALF, FULL>(L::LANES / 2, |jobs| L::private_crt(room, Halves::Abreast, jobs));
-    check_kernel::<HALF, FULL>(1, |jobs| one::private_crt::<L, HALF, FULL>(room, &mut jobs[0]));
+    for &lanes in L::KERNELS {
+        check_kernel::<HALF, FULL>(lanes, |jobs| L::private_crt(room, lanes, jobs));
+    }
 }
 
 fn check_size<const HALF: usize, const FULL: usize>() {
@@ -351,7 +347,11 @@ fn check_size<const HALF: usize, const FULL: usize>() {
         check_kernels::<Ifma256x4, HALF, FULL>(room);
         visited += 1;
     }
-    assert_visited("batches", visited);
+    if let Some(room) = Fma256::enter(&Policy::open()) {
+        check_kernels::<Fma256x4, HALF, FULL>(room);
+        visited += 1;
+    }
+    assert_visited("private operations", visited, &[Room::Ifma256, Room::Ifma512, Room::Fma256]);
 }
 
 #[test]

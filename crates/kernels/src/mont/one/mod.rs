@@ -8,31 +8,37 @@
 //! ([`mod@rows`]). See `docs/design/radix52.md`.
 
 mod blocks;
+mod fma256;
 mod number;
 mod pairs;
 mod products;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use core::array;
 
-use widelane_secret::{Mask, wipe};
+use widelane_secret::wipe;
 
 use self::blocks::Blocks;
 pub use self::blocks::Digits;
+use self::fma256::Fma256Multiplier;
+pub use self::fma256::Fma256x4;
 use self::number::{ENTRIES, Factors, Number, Select};
-use self::pairs::{COUNT, Pair, PairTable, SelectPair};
-use self::products::Multiplier;
+use self::pairs::{COUNT, Multiplier, Pair, PairTable};
+use self::products::Products;
 use self::rows::Rows;
 use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, repack};
-use super::key::{CrtJob, CrtKey};
+use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::{Modulus, ShortModulus};
-use crate::lanes::Lanes;
+use crate::lanes::{Ifma256x4, Ifma512x8, Lanes};
+use crate::registers::Register;
 
 /// Bits of the exponent that one multiplication takes in: what numbers [`ENTRIES`].
 const WINDOW_BITS: usize = ENTRIES.ilog2() as usize;
 
 /// What streams compute.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     /// x = x²/R mod m.
     Square,
@@ -52,6 +58,137 @@ trait Stream<L: Lanes, const R: usize> {
     fn wipe(&mut self);
 }
 
+/// A register that holds digits of the numbers of one RSA operation.
+pub trait Alone: Register<Word = u64> {
+    /// Computes input^d, canonical, modulo both primes.
+    fn powers<const HALF: usize, const FULL: usize>(
+        room: Self::Room,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u64; FULL],
+    ) -> [[u64; HALF]; COUNT];
+
+    /// Whether result^e mod n is the input. Time depends on e.
+    fn confirms<const HALF: usize, const FULL: usize>(
+        room: Self::Room,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u64; FULL],
+        result: &[u64; FULL],
+    ) -> bool;
+}
+
+// Conditions of constants, or everything would be compiled for every register and size.
+
+impl Alone for Ifma512x8 {
+    fn powers<const HALF: usize, const FULL: usize>(
+        room: Self::Room,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u64; FULL],
+    ) -> [[u64; HALF]; COUNT] {
+        if const { HALF == 20 } {
+            exponentiate_pair(room, key, input, Products::<Self, 6, 4, 21>::of_primes(room, key))
+        } else if const { HALF == 30 } {
+            exponentiate_pair(room, key, input, Products::<Self, 8, 4, 31>::of_primes(room, key))
+        } else if const { HALF == 40 } {
+            exponentiate_pair(room, key, input, Products::<Self, 11, 4, 41>::of_primes(room, key))
+        } else {
+            unreachable!("no key has primes of {HALF} digits")
+        }
+    }
+
+    fn confirms<const HALF: usize, const FULL: usize>(
+        room: Self::Room,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u64; FULL],
+        result: &[u64; FULL],
+    ) -> bool {
+        let mut power = if const { HALF == 20 } {
+            raise_to_public(room, key, result, Rows::<Self, 5>::new(&key.n), &key.n.rr)
+        } else if const { HALF == 30 } {
+            public_power_by_blocks::<Self, 8, HALF, FULL>(room, key, result)
+        } else if const { HALF == 40 } {
+            public_power_by_blocks::<Self, 10, HALF, FULL>(room, key, result)
+        } else {
+            unreachable!("no key has primes of {HALF} digits")
+        };
+        let is_right = are_equal(input, &power);
+        wipe(&mut power);
+        is_right
+    }
+}
+
+impl Alone for Ifma256x4 {
+    fn powers<const HALF: usize, const FULL: usize>(
+        room: Self::Room,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u64; FULL],
+    ) -> [[u64; HALF]; COUNT] {
+        if const { HALF == 20 } {
+            exponentiate_pair(room, key, input, Products::<Self, 11, 2, 21>::of_primes(room, key))
+        } else if const { HALF == 30 } {
+            exponentiate::<Self, 8, HALF, FULL>(room, key, input)
+        } else if const { HALF == 40 } {
+            exponentiate::<Self, 10, HALF, FULL>(room, key, input)
+        } else {
+            unreachable!("no key has primes of {HALF} digits")
+        }
+    }
+
+    fn confirms<const HALF: usize, const FULL: usize>(
+        room: Self::Room,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u64; FULL],
+        result: &[u64; FULL],
+    ) -> bool {
+        let mut power = if const { HALF == 20 } {
+            public_power_by_blocks::<Self, 10, HALF, FULL>(room, key, result)
+        } else if const { HALF == 30 } {
+            public_power_by_blocks::<Self, 15, HALF, FULL>(room, key, result)
+        } else if const { HALF == 40 } {
+            public_power_by_blocks::<Self, 20, HALF, FULL>(room, key, result)
+        } else {
+            unreachable!("no key has primes of {HALF} digits")
+        };
+        let is_right = are_equal(input, &power);
+        wipe(&mut power);
+        is_right
+    }
+}
+
+impl Alone for Fma256x4 {
+    fn powers<const HALF: usize, const FULL: usize>(
+        room: Self::Room,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u64; FULL],
+    ) -> [[u64; HALF]; COUNT] {
+        if const { HALF == 20 } {
+            exponentiate_pair(room, key, input, Fma256Multiplier::<11>::of_primes(room, key))
+        } else if const { HALF == 30 } {
+            exponentiate_pair(room, key, input, Fma256Multiplier::<16>::of_primes(room, key))
+        } else if const { HALF == 40 } {
+            exponentiate_pair(room, key, input, Fma256Multiplier::<21>::of_primes(room, key))
+        } else {
+            unreachable!("no key has primes of {HALF} digits")
+        }
+    }
+
+    fn confirms<const HALF: usize, const FULL: usize>(
+        room: Self::Room,
+        key: &CrtKey<HALF, FULL>,
+        input: &[u64; FULL],
+        result: &[u64; FULL],
+    ) -> bool {
+        if const { HALF == 20 } {
+            confirms_pair(room, key, input, result, Fma256Multiplier::<11>::of_primes(room, key))
+        } else if const { HALF == 30 } {
+            confirms_pair(room, key, input, result, Fma256Multiplier::<16>::of_primes(room, key))
+        } else if const { HALF == 40 } {
+            confirms_pair(room, key, input, result, Fma256Multiplier::<21>::of_primes(room, key))
+        } else {
+            unreachable!("no key has primes of {HALF} digits")
+        }
+    }
+}
+
 /// Runs one private-key operation.
 ///
 /// The output is zeros unless the verdict is [`Done`](super::Verdict::Done). Needs up to 60 kB of
@@ -60,34 +197,15 @@ trait Stream<L: Lanes, const R: usize> {
 /// # Panics
 ///
 /// Panics if input or output is not as long as the modulus.
-pub fn private_crt<L: Digits, const HALF: usize, const FULL: usize>(
+pub fn private_crt<L: Alone, const HALF: usize, const FULL: usize>(
     room: L::Room,
     job: &mut CrtJob<'_, HALF, FULL>,
 ) {
-    // Conditions of constants, or all of these would be compiled for every register and size.
-    let powers = |input: &[u64; FULL]| {
-        let key = job.key;
-        if const { L::LANES == 8 && HALF == 20 } {
-            exponentiate_pair::<L, 6, 4, 21, HALF, FULL>(room, key, input)
-        } else if const { L::LANES == 8 && HALF == 30 } {
-            exponentiate_pair::<L, 8, 4, 31, HALF, FULL>(room, key, input)
-        } else if const { L::LANES == 8 && HALF == 40 } {
-            exponentiate_pair::<L, 11, 4, 41, HALF, FULL>(room, key, input)
-        } else if const { L::LANES == 4 && HALF == 20 } {
-            exponentiate_pair::<L, 11, 2, 21, HALF, FULL>(room, key, input)
-        } else if const { L::LANES == 4 && HALF == 30 } {
-            exponentiate::<L, 8, HALF, FULL>(room, key, input)
-        } else if const { L::LANES == 4 && HALF == 40 } {
-            exponentiate::<L, 10, HALF, FULL>(room, key, input)
-        } else {
-            unreachable!("no key has primes of {HALF} digits")
-        }
-    };
     let input = job.input_digits();
-    let mut powers = powers(&input);
+    let mut powers = L::powers(room, job.key, &input);
     let mut result = recombine(job.key, &powers[0], &powers[1]);
-    let check = public_power::<L, HALF, FULL>(room, job.key, &result);
-    job.conclude(&input, &result, &check);
+    let is_confirmed = L::confirms(room, job.key, &input, &result);
+    job.conclude(&input, &result, is_confirmed);
     wipe(powers.as_flattened_mut());
     wipe(&mut result);
     L::wipe_registers(room);
@@ -101,7 +219,7 @@ pub fn private_crt<L: Digits, const HALF: usize, const FULL: usize>(
 /// # Panics
 ///
 /// Panics if input or result is not as long as the modulus.
-pub fn confirms<L: Digits, const HALF: usize, const FULL: usize>(
+pub fn confirms<L: Alone, const HALF: usize, const FULL: usize>(
     room: L::Room,
     key: &CrtKey<HALF, FULL>,
     input: &[u8],
@@ -114,36 +232,11 @@ pub fn confirms<L: Digits, const HALF: usize, const FULL: usize>(
     let is_below = result.iter().zip(&key.n.m).fold(0, below) == 1;
     let mut is_right = false;
     if is_below {
-        let mut power = public_power::<L, HALF, FULL>(room, key, &result);
-        let difference = input.iter().zip(&power).fold(0, |seen, (x, y)| seen | (x ^ y));
-        is_right = Mask::is_zero(difference).declassify();
-        wipe(&mut power);
+        is_right = L::confirms(room, key, &input, &result);
         L::wipe_registers(room);
     }
     wipe(&mut result);
     is_right
-}
-
-/// Computes base^e mod n.
-fn public_power<L: Digits, const HALF: usize, const FULL: usize>(
-    room: L::Room,
-    key: &CrtKey<HALF, FULL>,
-    base: &[u64; FULL],
-) -> [u64; FULL] {
-    // Conditions of constants, as above.
-    if const { L::LANES == 8 && HALF == 20 } {
-        raise_to_public(room, key, base, Rows::<L, 5>::new(&key.n), &key.n.rr)
-    } else if const { L::LANES == 8 && HALF == 30 } {
-        public_power_by_blocks::<L, 8, HALF, FULL>(room, key, base)
-    } else if const { L::LANES == 8 && HALF == 40 || L::LANES == 4 && HALF == 20 } {
-        public_power_by_blocks::<L, 10, HALF, FULL>(room, key, base)
-    } else if const { L::LANES == 4 && HALF == 30 } {
-        public_power_by_blocks::<L, 15, HALF, FULL>(room, key, base)
-    } else if const { L::LANES == 4 && HALF == 40 } {
-        public_power_by_blocks::<L, 20, HALF, FULL>(room, key, base)
-    } else {
-        unreachable!("no key has primes of {HALF} digits")
-    }
 }
 
 /// Computes base^e mod n by blocks, of which n has `F`.
@@ -257,83 +350,147 @@ fn exponentiate<L: Digits, const R: usize, const HALF: usize, const FULL: usize>
 
 /// Computes input^exponent, canonical, modulo both primes, as one stream.
 #[inline(never)]
-fn exponentiate_pair<
-    L: Lanes,
-    const R: usize,
-    const W: usize,
-    const D: usize,
-    const HALF: usize,
-    const FULL: usize,
->(
+fn exponentiate_pair<L, const R: usize, const HALF: usize, const FULL: usize>(
     room: L::Room,
     key: &CrtKey<HALF, FULL>,
     input: &[u64; FULL],
-) -> [[u64; HALF]; COUNT] {
-    let moduli = [&key.p, &key.q];
-    let mut multiplier = Multiplier::<L, R, W, D>::new(room, moduli, &key.short);
+    mut multiplier: impl Multiplier<L, R>,
+) -> [[u64; HALF]; COUNT]
+where
+    L: Register<Word = u64>,
+{
     let mut table = [Pair::ZERO; ENTRIES];
     first_powers(room, &mut multiplier, &key.short, input, &mut table);
 
     let exponents = [&key.dp, &key.dq];
-    let select = |target: &mut Pair<L, R>, window| {
-        let indices = exponents.map(|exponent| bits_of_window(exponent, window));
-        L::call(room, SelectPair { table: &table, indices, target });
-    };
+    let indices = |window| exponents.map(|exponent| bits_of_window(exponent, window));
     let windows = (HALF * 256 / 5).div_ceil(WINDOW_BITS);
-    select(&mut multiplier.y, windows - 1);
-    let highest = multiplier.y;
-    multiplier.set_x(room, &highest);
+    // One, times the highest digits of the exponents.
+    multiplier.set_x(room, &table[0]);
+    multiplier.select(room, &table, indices(windows - 1));
+    multiplier.run(room, Operation::Multiply, 1);
     for window in (0..windows - 1).rev() {
         multiplier.run(room, Operation::Square, WINDOW_BITS);
-        select(&mut multiplier.y, window);
+        multiplier.select(room, &table, indices(window));
         multiplier.run(room, Operation::Multiply, 1);
     }
 
-    multiplier.y = Pair::new([&[1]; COUNT]);
-    multiplier.run(room, Operation::Multiply, 1);
-    let results =
-        array::from_fn(|index| moduli[index].canonical(&multiplier.x().long_digits::<HALF>(index)));
+    let results = leave(room, &mut multiplier, key);
     multiplier.wipe();
     table.iter_mut().for_each(Pair::wipe);
     results
 }
 
 /// Computes the first powers of the input in Montgomery form.
-fn first_powers<
-    L: Lanes,
-    const R: usize,
-    const W: usize,
-    const D: usize,
-    const HALF: usize,
-    const FULL: usize,
->(
+fn first_powers<L, const R: usize, const HALF: usize, const FULL: usize>(
     room: L::Room,
-    multiplier: &mut Multiplier<L, R, W, D>,
+    multiplier: &mut impl Multiplier<L, R>,
     moduli: &[ShortModulus<HALF>; COUNT],
     input: &[u64; FULL],
     table: &mut PairTable<L, R>,
-) {
-    // The input c in two parts, below R and from there on: c·R = high·R² + low·R.
-    let mut digits = [[0; FULL]; 2];
-    repack::<DIGIT_BITS, SHORT_BITS>(input, digits.as_flattened_mut());
-    let (low, high) = digits.as_flattened().split_at(D);
-    let [one, low, high] = [&[1], low, &high[..D]].map(|digits| Pair::from_short([digits; COUNT]));
+) where
+    L: Register<Word = u64>,
+{
     let rr = Pair::new(moduli.each_ref().map(|modulus| &modulus.rr[..]));
-
-    let mut product = |x: &Pair<L, R>, y: &Pair<L, R>| {
-        multiplier.set_x(room, x);
-        multiplier.y = *y;
-        multiplier.run(room, Operation::Multiply, 1);
-        *multiplier.x()
-    };
-    let rrr = product(&rr, &rr);
-    table[0] = product(&one, &rr);
-    table[1] = product(&high, &rrr);
-    table[1].add(&product(&low, &rr));
+    table[0] = product(room, multiplier, &Pair::new([&[1]; COUNT]), &rr);
+    table[1] = enter(room, multiplier, moduli, input);
     let base = table[1];
     for entry in 2..ENTRIES {
-        table[entry] = product(&table[entry - 1], &base);
+        table[entry] = product(room, multiplier, &table[entry - 1], &base);
     }
+}
+
+/// Whether result^e is the input modulo both primes, and so modulo n. A prime that is not that of
+/// the key any more is noticed, too: the private exponent is none for it.
+#[inline(never)]
+fn confirms_pair<L, const R: usize, const HALF: usize, const FULL: usize>(
+    room: L::Room,
+    key: &CrtKey<HALF, FULL>,
+    input: &[u64; FULL],
+    result: &[u64; FULL],
+    mut multiplier: impl Multiplier<L, R>,
+) -> bool
+where
+    L: Register<Word = u64>,
+{
+    let mut base = enter(room, &mut multiplier, &key.short, result);
+    multiplier.set_x(room, &base);
+    multiplier.set_y(room, &base);
+    for position in (0..key.e.ilog2()).rev() {
+        multiplier.run(room, Operation::Square, 1);
+        if key.e >> position & 1 == 1 {
+            multiplier.run(room, Operation::Multiply, 1);
+        }
+    }
+    let mut power = leave(room, &mut multiplier, key);
+    let mut wanted = enter(room, &mut multiplier, &key.short, input);
+    multiplier.set_x(room, &wanted);
+    let mut residues = leave(room, &mut multiplier, key);
+    let is_right = are_equal(&power[0], &residues[0]) & are_equal(&power[1], &residues[1]);
+    base.wipe();
+    wanted.wipe();
+    wipe(power.as_flattened_mut());
+    wipe(residues.as_flattened_mut());
+    multiplier.wipe();
+    is_right
+}
+
+/// A number modulo both primes, in Montgomery form.
+fn enter<L, const R: usize, const HALF: usize, const FULL: usize>(
+    room: L::Room,
+    multiplier: &mut impl Multiplier<L, R>,
+    moduli: &[ShortModulus<HALF>; COUNT],
+    number: &[u64; FULL],
+) -> Pair<L, R>
+where
+    L: Register<Word = u64>,
+{
+    // In two parts, below R and from there on: c·R = high·R² + low·R.
+    let mut digits = [[0; FULL]; 2];
+    repack::<DIGIT_BITS, SHORT_BITS>(number, digits.as_flattened_mut());
+    let (low, high) = digits.as_flattened().split_at(HALF + 1);
+    let [low, high] = [low, &high[..=HALF]].map(|digits| Pair::from_short([digits; COUNT]));
+    let rr = Pair::new(moduli.each_ref().map(|modulus| &modulus.rr[..]));
+    let rrr = product(room, multiplier, &rr, &rr);
+    let mut sum = product(room, multiplier, &high, &rrr);
+    sum.add(&product(room, multiplier, &low, &rr));
+    wipe(digits.as_flattened_mut());
+    sum
+}
+
+/// The product in Montgomery form.
+fn product<L, const R: usize>(
+    room: L::Room,
+    multiplier: &mut impl Multiplier<L, R>,
+    x: &Pair<L, R>,
+    y: &Pair<L, R>,
+) -> Pair<L, R>
+where
+    L: Register<Word = u64>,
+{
+    multiplier.set_x(room, x);
+    multiplier.set_y(room, y);
+    multiplier.run(room, Operation::Multiply, 1);
+    multiplier.x(room)
+}
+
+/// What is in the multiplier, out of Montgomery form and canonical.
+fn leave<L, const R: usize, const HALF: usize, const FULL: usize>(
+    room: L::Room,
+    multiplier: &mut impl Multiplier<L, R>,
+    key: &CrtKey<HALF, FULL>,
+) -> [[u64; HALF]; COUNT]
+where
+    L: Register<Word = u64>,
+{
+    multiplier.set_y(room, &Pair::new([&[1]; COUNT]));
+    multiplier.run(room, Operation::Multiply, 1);
+    let mut numbers = multiplier.x(room);
+    let moduli = [&key.p, &key.q];
+    let canonical =
+        array::from_fn(|index| moduli[index].canonical(&numbers.long_digits::<HALF>(index)));
+    numbers.wipe();
+    canonical
 }
 
 /// The bits of an exponent that a window holds.

@@ -3,9 +3,10 @@
 use widelane_secret::wipe;
 
 use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK, repack};
+use super::Operation;
 use super::number::ENTRIES;
 use crate::lanes::Lanes;
-use crate::registers::Task;
+use crate::registers::{Register, Task};
 
 /// How many numbers are digit by digit in turns: what is computed modulo both primes.
 pub(super) const COUNT: usize = 2;
@@ -27,17 +28,17 @@ pub(super) use each;
 
 /// Two numbers in `R` registers, of digits of 51 bits: first the lowest one of each, then the next.
 #[repr(C, align(64))]
-pub(super) struct Pair<L: Lanes, const R: usize>(pub(super) [L::Row; R]);
+pub(super) struct Pair<L: Register<Word = u64>, const R: usize>(pub(super) [L::Row; R]);
 
-impl<L: Lanes, const R: usize> Clone for Pair<L, R> {
+impl<L: Register<Word = u64>, const R: usize> Clone for Pair<L, R> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L: Lanes, const R: usize> Copy for Pair<L, R> {}
+impl<L: Register<Word = u64>, const R: usize> Copy for Pair<L, R> {}
 
-impl<L: Lanes, const R: usize> Pair<L, R> {
+impl<L: Register<Word = u64>, const R: usize> Pair<L, R> {
     pub(super) const ZERO: Self = Pair([L::ZEROS; R]);
 
     /// Takes numbers of 52-bit digits.
@@ -61,7 +62,7 @@ impl<L: Lanes, const R: usize> Pair<L, R> {
     /// Adds other numbers and carries.
     pub(super) fn add(&mut self, others: &Self) {
         for index in 0..COUNT {
-            let others = others.words()[index..].iter().step_by(COUNT);
+            let others = others.digits(index);
             let mut carry = 0;
             for (word, other) in self.digits_mut(index).zip(others) {
                 carry += *word + other;
@@ -76,16 +77,15 @@ impl<L: Lanes, const R: usize> Pair<L, R> {
         self.0.iter_mut().flat_map(|words| words.as_mut()).skip(index).step_by(COUNT)
     }
 
+    fn digits(&self, index: usize) -> impl Iterator<Item = &u64> {
+        self.0.iter().flat_map(|words| words.as_ref()).skip(index).step_by(COUNT)
+    }
+
     /// The lowest `D` digits, of 52 bits, of one of the numbers.
     pub(super) fn long_digits<const D: usize>(&self, index: usize) -> [u64; D] {
         let mut digits = [0; D];
-        repack::<SHORT_BITS, DIGIT_BITS>(self.words()[index..].iter().step_by(COUNT), &mut digits);
+        repack::<SHORT_BITS, DIGIT_BITS>(self.digits(index), &mut digits);
         digits
-    }
-
-    #[inline(always)]
-    pub(super) fn words(&self) -> &[u64] {
-        L::flatten(&self.0)
     }
 
     #[inline(always)]
@@ -108,6 +108,13 @@ impl<L: Lanes, const R: usize> Pair<L, R> {
         for words in &mut self.0 {
             wipe(words.as_mut());
         }
+    }
+}
+
+impl<L: Lanes, const R: usize> Pair<L, R> {
+    #[inline(always)]
+    pub(super) fn words(&self) -> &[u64] {
+        L::flatten(&self.0)
     }
 }
 
@@ -160,6 +167,27 @@ impl<L: Lanes, const R: usize, const W: usize> Shifted<L, R, W> {
         self.by.iter_mut().for_each(Pair::wipe);
         self.beyond.wipe();
     }
+}
+
+/// Multiplies the numbers of two pairs, modulo two moduli.
+pub(super) trait Multiplier<L: Register<Word = u64>, const R: usize> {
+    /// Sets the first factor.
+    fn set_x(&mut self, room: L::Room, x: &Pair<L, R>);
+
+    /// Sets the other factor.
+    fn set_y(&mut self, room: L::Room, y: &Pair<L, R>);
+
+    /// The result, below three times the modulus.
+    fn x(&self, room: L::Room) -> Pair<L, R>;
+
+    /// Does one operation, so many times.
+    fn run(&mut self, room: L::Room, operation: Operation, times: usize);
+
+    /// Makes an entry of a table for each number the other factor, and reads all of the table.
+    fn select(&mut self, room: L::Room, table: &PairTable<L, R>, indices: [u64; COUNT]);
+
+    /// Wipes factors and moduli.
+    fn wipe(&mut self);
 }
 
 /// The first powers of numbers.

@@ -14,9 +14,10 @@ use core::array;
 use widelane_secret::hidden;
 
 use super::super::digits::{SHORT_BITS, SHORT_MASK};
+use super::super::key::CrtKey;
 use super::super::modulus::{Modulus, ShortModulus};
 use super::Operation;
-use super::pairs::{COUNT, Pair, Shifted, each, reversed};
+use super::pairs::{COUNT, Multiplier, Pair, PairTable, SelectPair, Shifted, each, reversed};
 use crate::lanes::{LaneMask, Lanes};
 use crate::registers::Task;
 
@@ -29,11 +30,11 @@ const GROUP_MAX: usize = 11;
 /// Factors and moduli m of two multiplications side by side: of `D` digits, an odd number, in `R`
 /// registers of `W` digits of each.
 #[repr(C, align(64))]
-pub(super) struct Multiplier<L: Lanes, const R: usize, const W: usize, const D: usize> {
+pub(super) struct Products<L: Lanes, const R: usize, const W: usize, const D: usize> {
     /// What is squared or multiplied, and the result, below 2·m.
     x: Shifted<L, R, W>,
     /// The other factor.
-    pub(super) y: Pair<L, R>,
+    y: Pair<L, R>,
     m: Shifted<L, R, W>,
     /// −1/m modulo R.
     inverse: Shifted<L, R, W>,
@@ -45,29 +46,36 @@ pub(super) struct Multiplier<L: Lanes, const R: usize, const W: usize, const D: 
     quotients: Pair<L, R>,
 }
 
-impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R, W, D> {
+impl<L: Lanes, const R: usize, const W: usize, const D: usize> Products<L, R, W, D> {
     /// How many more digits the registers have. Blocks of columns begin so far below the lowest
     /// one that those of the upper half begin with it.
     const PADDING: usize = R * W - D;
     /// How many blocks of columns are computed at a time.
     const GROUP: usize = R.div_ceil(R.div_ceil(GROUP_MAX));
 
+    /// Factors that are zero, for the primes of a key.
+    pub(super) fn of_primes<const HALF: usize, const FULL: usize>(
+        room: L::Room,
+        key: &CrtKey<HALF, FULL>,
+    ) -> Self {
+        Self::new(room, [&key.p, &key.q], key.short.each_ref())
+    }
+
     /// Factors that are zero.
     pub(super) fn new<const LONG: usize>(
         room: L::Room,
         moduli: [&Modulus<LONG>; COUNT],
-        short: &[ShortModulus<LONG>; COUNT],
+        short: [&ShortModulus<LONG>; COUNT],
     ) -> Self {
         assert!(D == LONG + 1 && D % 2 == 1 && R == D.div_ceil(W) && COUNT * W == L::LANES);
         let m = Pair::new(moduli.map(|modulus| &modulus.m[..]));
-        let mut inverse =
-            Pair::<L, R>::from_short(short.each_ref().map(|modulus| &modulus.inverse[..]));
+        let mut inverse = Pair::<L, R>::from_short(short.map(|modulus| &modulus.inverse[..]));
         for (index, modulus) in short.iter().enumerate() {
             if let Some(top) = inverse.digits_mut(index).nth(LONG) {
                 *top = modulus.inverse_top;
             }
         }
-        let mut multiplier = Multiplier {
+        let mut multiplier = Products {
             x: Shifted::ZERO,
             y: Pair::ZERO,
             m: Shifted::ZERO,
@@ -80,31 +88,6 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R, 
             L::call(room, Place { numbers, target });
         }
         multiplier
-    }
-
-    /// The result.
-    pub(super) const fn x(&self) -> &Pair<L, R> {
-        self.x.numbers()
-    }
-
-    /// Sets the first factor.
-    pub(super) fn set_x(&mut self, room: L::Room, x: &Pair<L, R>) {
-        L::call(room, Place { numbers: x, target: &mut self.x });
-    }
-
-    /// Does one operation, so many times.
-    pub(super) fn run(&mut self, room: L::Room, operation: Operation, times: usize) {
-        L::call(room, Turn { multiplier: self, operation, times });
-    }
-
-    pub(super) fn wipe(&mut self) {
-        let Multiplier { x, y, m, inverse, reversed, product, quotients } = self;
-        for numbers in [x, m, inverse] {
-            numbers.wipe();
-        }
-        for numbers in reversed.iter_mut().chain([y, product, quotients]) {
-            numbers.wipe();
-        }
     }
 
     /// The lowest column of a block of a half.
@@ -263,6 +246,40 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R, 
     const IS_BEYOND_READ: bool = D > (R - 1) * W + 1;
 }
 
+impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R>
+    for Products<L, R, W, D>
+{
+    fn set_x(&mut self, room: L::Room, x: &Pair<L, R>) {
+        L::call(room, Place { numbers: x, target: &mut self.x });
+    }
+
+    fn set_y(&mut self, _room: L::Room, y: &Pair<L, R>) {
+        self.y = *y;
+    }
+
+    fn x(&self, _room: L::Room) -> Pair<L, R> {
+        *self.x.numbers()
+    }
+
+    fn run(&mut self, room: L::Room, operation: Operation, times: usize) {
+        L::call(room, Turn { multiplier: self, operation, times });
+    }
+
+    fn select(&mut self, room: L::Room, table: &PairTable<L, R>, indices: [u64; COUNT]) {
+        L::call(room, SelectPair { table, indices, target: &mut self.y });
+    }
+
+    fn wipe(&mut self) {
+        let Products { x, y, m, inverse, reversed, product, quotients } = self;
+        for numbers in [x, m, inverse] {
+            numbers.wipe();
+        }
+        for numbers in reversed.iter_mut().chain([y, product, quotients]) {
+            numbers.wipe();
+        }
+    }
+}
+
 /// The halves of the columns of a product, of which both have as many blocks.
 const LOWER: bool = false;
 /// As above.
@@ -341,7 +358,7 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Sums<L, R, W, D> 
     ) {
         assert!(rows.len() >= D * COUNT, "there is a digit of each number for each row");
         self.add_group::<HALF, PART, 0>(room, masks, rows, columns);
-        if const { Multiplier::<L, R, W, D>::GROUP < R } {
+        if const { Products::<L, R, W, D>::GROUP < R } {
             self.add_group::<HALF, PART, 1>(room, masks, rows, columns);
         }
     }
@@ -365,15 +382,15 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Sums<L, R, W, D> 
                     } else {
                         before
                     };
-                    each!(MEMBER in 0..Multiplier::<L, R, W, D>::GROUP => {
+                    each!(MEMBER in 0..Products::<L, R, W, D>::GROUP => {
                         if const {
-                            Multiplier::<L, R, W, D>::meets::<HALF, PART, GROUP>(MEMBER, $row)
+                            Products::<L, R, W, D>::meets::<HALF, PART, GROUP>(MEMBER, $row)
                         } {
-                            let block = GROUP * Multiplier::<L, R, W, D>::GROUP + MEMBER;
+                            let block = GROUP * Products::<L, R, W, D>::GROUP + MEMBER;
                             let first =
-                                Multiplier::<L, R, W, D>::first_digit::<HALF, GROUP>(MEMBER, $row);
+                                Products::<L, R, W, D>::first_digit::<HALF, GROUP>(MEMBER, $row);
                             let factors = columns.digits_from(room, first);
-                            let lowest = Multiplier::<L, R, W, D>::lowest::<PART>(first, $row);
+                            let lowest = Products::<L, R, W, D>::lowest::<PART>(first, $row);
                             if $row < D && lowest < W.cast_signed() {
                                 let sum = self.low[block];
                                 let more = sum.madd52lo(digit, factors);
@@ -381,7 +398,7 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Sums<L, R, W, D> 
                             }
                             if $row > 0 {
                                 let lowest =
-                                    Multiplier::<L, R, W, D>::lowest::<PART>(first, $row - 1);
+                                    Products::<L, R, W, D>::lowest::<PART>(first, $row - 1);
                                 let sum = self.high[block];
                                 let more = sum.madd52hi(before, factors);
                                 self.high[block] = masks.keep_below(lowest, sum, more);
@@ -423,7 +440,7 @@ impl<L: Lanes, const R: usize, const W: usize> Task<L> for Place<'_, L, R, W> {
 
 /// An operation, so many times.
 struct Turn<'a, L: Lanes, const R: usize, const W: usize, const D: usize> {
-    multiplier: &'a mut Multiplier<L, R, W, D>,
+    multiplier: &'a mut Products<L, R, W, D>,
     operation: Operation,
     times: usize,
 }
@@ -436,102 +453,6 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Task<L> for Turn<
         let masks = Masks::new::<W>();
         for _ in 0..self.times {
             self.multiplier.operate(room, &masks, self.operation);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::vec::Vec;
-    use std::{array, vec};
-
-    use num_bigint::BigUint;
-    use widelane_cpu::{Ifma256, Ifma512, Policy};
-    use widelane_testkit::random::Random;
-
-    use super::*;
-    use crate::lanes::{Ifma256x4, Ifma512x8};
-
-    /// The shortest modulus, the longest, or a random one.
-    fn modulus(bits: usize, kind: usize, random: &mut Random) -> Vec<u8> {
-        let mut bytes = vec![0; bits / 8];
-        match kind {
-            0 => {}
-            1 => bytes.fill(0xff),
-            _ => random.fill(&mut bytes),
-        }
-        bytes[0] |= 0x80;
-        bytes[bits / 8 - 1] |= 1;
-        bytes
-    }
-
-    /// A factor below 2·m: an edge or none in particular.
-    fn factor(m: &BigUint, kind: usize, random: &mut Random) -> BigUint {
-        match kind {
-            0 => BigUint::ZERO,
-            1 => BigUint::from(1u32),
-            2 => m - 1u32,
-            3 => m.clone(),
-            4 => m * 2u32 - 1u32,
-            5 => (BigUint::from(1u32) << m.bits()) - 1u32,
-            _ => {
-                let mut bytes = vec![0; m.bits() as usize / 8 + 8];
-                random.fill(&mut bytes);
-                BigUint::from_bytes_be(&bytes) % m
-            }
-        }
-    }
-
-    fn short_digits(number: &BigUint, count: usize) -> Vec<u64> {
-        let digit = |i: usize| number >> (i * SHORT_BITS as usize) & BigUint::from(SHORT_MASK);
-        (0..count).map(|i| digit(i).iter_u64_digits().next().unwrap_or(0)).collect()
-    }
-
-    fn check<L: Lanes, const R: usize, const W: usize, const D: usize, const LONG: usize>(
-        room: L::Room,
-    ) {
-        let mut random = Random::new(D as u64);
-        let r = BigUint::from(1u32) << (SHORT_BITS as usize * D);
-        for turn in 0..60 {
-            let m: [_; COUNT] =
-                array::from_fn(|i| modulus(LONG / 5 * 256, (turn + i) % 4, &mut random));
-            let moduli: [_; COUNT] = array::from_fn(|i| Modulus::<LONG>::new(&m[i]));
-            let m = m.map(|bytes| BigUint::from_bytes_be(&bytes));
-            let mut factors = |stride: usize| -> [BigUint; COUNT] {
-                array::from_fn(|i| factor(&m[i], (turn * stride + i) % 8, &mut random))
-            };
-            let (x, y) = (factors(1), factors(3));
-            let pair = |numbers: &[BigUint; COUNT]| {
-                let digits = numbers.each_ref().map(|number| short_digits(number, D));
-                Pair::<L, R>::from_short(digits.each_ref().map(|digits| &digits[..]))
-            };
-            let moduli = moduli.each_ref();
-            let short = moduli.map(|modulus| ShortModulus::of(modulus, LONG / 5 * 256));
-            let mut multiplier = Multiplier::<L, R, W, D>::new(room, moduli, &short);
-            multiplier.y = pair(&y);
-            for operation in [Operation::Square, Operation::Multiply] {
-                multiplier.set_x(room, &pair(&x));
-                multiplier.run(room, operation, 1);
-                for i in 0..COUNT {
-                    let words = multiplier.x().words()[i..].iter().step_by(COUNT).rev();
-                    let z = words.fold(BigUint::ZERO, |z, word| (z << SHORT_BITS) + word);
-                    let other = if operation == Operation::Square { &x[i] } else { &y[i] };
-                    assert_eq!(&z * &r % &m[i], &x[i] * other % &m[i], "{D} digits, turn {turn}");
-                    assert!(z < &m[i] * 2u32, "bound, {D} digits, turn {turn}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn products_of_pairs_equal_num_bigint() {
-        if let Some(room) = Ifma512::enter(&Policy::open()) {
-            check::<Ifma512x8, 6, 4, 21, 20>(room);
-            check::<Ifma512x8, 8, 4, 31, 30>(room);
-            check::<Ifma512x8, 11, 4, 41, 40>(room);
-        }
-        if let Some(room) = Ifma256::enter(&Policy::open()) {
-            check::<Ifma256x4, 11, 2, 21, 20>(room);
         }
     }
 }

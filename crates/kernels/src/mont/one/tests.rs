@@ -1,0 +1,115 @@
+//! Tests of mont::one: every way to multiply pairs of numbers against num-bigint.
+
+use std::vec::Vec;
+use std::{array, vec};
+
+use num_bigint::BigUint;
+use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy, Room};
+use widelane_testkit::random::Random;
+
+use super::super::digits::{SHORT_BITS, SHORT_MASK};
+use super::super::modulus::{Modulus, ShortModulus};
+use super::Operation;
+use super::fma256::{Fma256Multiplier, Fma256x4};
+use super::pairs::{COUNT, Multiplier, Pair};
+use super::products::Products;
+use crate::lanes::{Ifma256x4, Ifma512x8};
+use crate::registers::Register;
+
+/// The shortest modulus, the longest, or a random one.
+fn modulus(bits: usize, kind: usize, random: &mut Random) -> Vec<u8> {
+    let mut bytes = vec![0; bits / 8];
+    match kind {
+        0 => {}
+        1 => bytes.fill(0xff),
+        _ => random.fill(&mut bytes),
+    }
+    bytes[0] |= 0x80;
+    bytes[bits / 8 - 1] |= 1;
+    bytes
+}
+
+/// A factor below 2·m: an edge or none in particular.
+fn factor(m: &BigUint, kind: usize, random: &mut Random) -> BigUint {
+    match kind {
+        0 => BigUint::ZERO,
+        1 => BigUint::from(1u32),
+        2 => m - 1u32,
+        3 => m.clone(),
+        4 => m * 2u32 - 1u32,
+        5 => (BigUint::from(1u32) << m.bits()) - 1u32,
+        _ => {
+            let mut bytes = vec![0; m.bits() as usize / 8 + 8];
+            random.fill(&mut bytes);
+            BigUint::from_bytes_be(&bytes) % m
+        }
+    }
+}
+
+fn short_digits(number: &BigUint, count: usize) -> Vec<u64> {
+    let digit = |i: usize| number >> (i * SHORT_BITS as usize) & BigUint::from(SHORT_MASK);
+    (0..count).map(|i| digit(i).iter_u64_digits().next().unwrap_or(0)).collect()
+}
+
+fn check<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize, const LONG: usize>(
+    room: L::Room,
+    new: impl Fn(L::Room, [&Modulus<LONG>; COUNT], [&ShortModulus<LONG>; COUNT]) -> M,
+) {
+    let digits = LONG + 1;
+    let mut random = Random::new(digits as u64);
+    let r = BigUint::from(1u32) << (SHORT_BITS as usize * digits);
+    for turn in 0..60 {
+        let m: [_; COUNT] =
+            array::from_fn(|i| modulus(LONG / 5 * 256, (turn + i) % 4, &mut random));
+        let moduli: [_; COUNT] = array::from_fn(|i| Modulus::<LONG>::new(&m[i]));
+        let m = m.map(|bytes| BigUint::from_bytes_be(&bytes));
+        let mut factors = |stride: usize| -> [BigUint; COUNT] {
+            array::from_fn(|i| factor(&m[i], (turn * stride + i) % 8, &mut random))
+        };
+        let (x, y) = (factors(1), factors(3));
+        let pair = |numbers: &[BigUint; COUNT]| {
+            let digits = numbers.each_ref().map(|number| short_digits(number, digits));
+            Pair::<L, R>::from_short(digits.each_ref().map(|digits| &digits[..]))
+        };
+        let moduli = moduli.each_ref();
+        let short = moduli.map(|modulus| ShortModulus::of(modulus, LONG / 5 * 256));
+        let mut multiplier = new(room, moduli, short.each_ref());
+        multiplier.set_y(room, &pair(&y));
+        for operation in [Operation::Square, Operation::Multiply] {
+            multiplier.set_x(room, &pair(&x));
+            multiplier.run(room, operation, 1);
+            for i in 0..COUNT {
+                let mut product = multiplier.x(room);
+                let words: Vec<u64> = product.digits_mut(i).map(|word| *word).collect();
+                let z = words.iter().rev().fold(BigUint::ZERO, |z, word| (z << SHORT_BITS) + word);
+                let other = if operation == Operation::Square { &x[i] } else { &y[i] };
+                assert_eq!(&z * &r % &m[i], &x[i] * other % &m[i], "{digits} digits, turn {turn}");
+                assert!(z < &m[i] * 3u32, "bound, {digits} digits, turn {turn}");
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_pairs_equal_num_bigint() {
+    let policy = Policy::open();
+    let mut visited = 0;
+    if let Some(room) = Ifma512::enter(&policy) {
+        check::<Ifma512x8, _, 6, 20>(room, Products::<_, 6, 4, 21>::new);
+        check::<Ifma512x8, _, 8, 30>(room, Products::<_, 8, 4, 31>::new);
+        check::<Ifma512x8, _, 11, 40>(room, Products::<_, 11, 4, 41>::new);
+        visited += 1;
+    }
+    if let Some(room) = Ifma256::enter(&policy) {
+        check::<Ifma256x4, _, 11, 20>(room, Products::<_, 11, 2, 21>::new);
+        visited += 1;
+    }
+    if let Some(room) = Fma256::enter(&policy) {
+        check::<Fma256x4, _, 11, 20>(room, Fma256Multiplier::<11>::new);
+        check::<Fma256x4, _, 16, 30>(room, Fma256Multiplier::<16>::new);
+        check::<Fma256x4, _, 21, 40>(room, Fma256Multiplier::<21>::new);
+        visited += 1;
+    }
+    let rooms = [Room::Ifma512, Room::Ifma256, Room::Fma256];
+    assert_eq!(visited, rooms.into_iter().filter(|room| room.is_supported()).count());
+}
