@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::setup;
-use crate::shell::announce_and_run;
+use crate::shell::{announce, announce_and_run};
 use crate::workspace::{QUICK, Workspace};
 
 /// Builds Widelane and compares the servers that are installed; ends with the path of the report.
@@ -14,9 +14,11 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     setup::run()?;
     announce_and_run(workspace.cargo().args(["build", QUICK, "--no-default-features"]))?;
     let report = workspace.target.join("widelane-report.html");
-    announce_and_run(
-        Command::new(workspace.quick("widelane"))
-            .args(["compare", "--quick", "--html"])
-            .arg(&report),
-    )
+    let program = workspace.quick("widelane");
+    announce_and_run(Command::new(&program).args(["compare", "--quick", "--html"]).arg(&report))?;
+    announce(&format!(
+        "`widelane` is {} here; docs/operate/ten-minutes.md goes on from here",
+        program.display()
+    ));
+    Ok(())
 }

@@ -12,6 +12,7 @@ use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::rooms::{self, RoomStatus};
 use widelane_cpu::topology::Cache;
 use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
+use widelane_crypto::Family;
 use widelane_host::programs::{self, haproxy_version, nginx_version};
 use widelane_host::qat;
 use widelane_tables::{Block, Kind, Table, Tone};
@@ -140,22 +141,45 @@ impl Description {
         facts.into_iter().chain(mistake.map(|mistake| ("Mistake", mistake))).collect()
     }
 
-    /// Whether batching can pay here, as far as that can be said without measuring.
+    /// Which operations run together here; what that saves, only a measurement tells.
     fn answer(&self) -> (Tone, String) {
-        let batching =
-            |room: &&DescribedRoom| matches!(room.status.room, Room::Ifma256 | Room::Ifma512);
-        let widest = self.rooms.iter().filter(batching).rfind(|room| room.status.open);
-        if let Some(room) = widest {
-            let name = room.status.room;
+        let lanes = |family: &Family| family.room_with_lanes(&self.policy);
+        let mut rooms: Vec<(Room, Vec<Family>)> = Vec::new();
+        for (family, room) in Family::ALL.iter().filter_map(|family| Some((family, lanes(family)?)))
+        {
+            match rooms.iter_mut().find(|(known, _)| *known == room) {
+                Some((_, families)) => families.push(*family),
+                None => rooms.push((room, vec![*family])),
+            }
+        }
+        let alone = Family::without_lanes(&Family::ALL, &self.policy);
+        if rooms.is_empty() {
+            let answer = "Public-key operations run one at a time here: no room with lanes is \
+                          open. What Widelane saves is the work around them; `widelane compare` \
+                          measures it.";
+            return (Tone::Same, answer.to_owned());
+        }
+        if alone.is_empty() {
+            let names: Vec<&str> = rooms.iter().map(|(room, _)| room.name()).collect();
+            let plural = if names.len() > 1 { "s" } else { "" };
             let answer = format!(
-                "Public-key operations can be batched here, in room {name}; \
-                 `widelane compare` measures the gain."
+                "Public-key operations can be batched here, in room{plural} {}; `widelane compare` \
+                 measures the gain.",
+                names.join(" and ")
             );
             return (Tone::Better, answer);
         }
-        let closed = self.rooms.iter().rfind(batching);
-        let reason = closed.and_then(|room| room.status.reason.as_deref()).unwrap_or("no room");
-        (Tone::Same, format!("Public-key operations cannot be batched here: {reason}."))
+        let batched: Vec<String> = rooms
+            .iter()
+            .map(|(room, families)| format!("{} in room {room}", Family::listed(families)))
+            .collect();
+        let answer = format!(
+            "Operations of {} can be batched here; those of {} run one at a time. `widelane \
+             compare` measures what is saved.",
+            batched.join(" and of "),
+            Family::listed(&alone),
+        );
+        (Tone::Better, answer)
     }
 
     fn room_table(&self) -> Table {

@@ -10,6 +10,7 @@ pub mod cbc_hmac;
 pub mod digest;
 pub mod ec;
 pub mod ed25519;
+mod family;
 pub mod kdf;
 pub mod mac;
 pub mod mlkem;
@@ -18,5 +19,6 @@ pub mod sha3;
 mod stack;
 pub mod x25519;
 
+pub use family::Family;
 pub use widelane_cpu::{Policy, Room};
 pub use widelane_vault::{fork_generation, has_unlocked_keys};

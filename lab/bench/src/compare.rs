@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
-use widelane_cpu::Room;
-use widelane_loadgen::{Group, LoadError, TlsVersion};
+use widelane_crypto::Family;
+use widelane_loadgen::{ErrorKind, Group, LoadError, TlsVersion};
 use widelane_results::{Measurement, Results, Row, Status};
 
 use self::admission::Clients;
@@ -47,12 +47,12 @@ pub enum CompareError {
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The load could not be made.
-    #[error("{server} cannot be driven")]
+    #[error("{server} could not be put under load: {}", told(.why))]
     Load {
         /// The server and subject.
         server: String,
         /// Why.
-        source: LoadError,
+        why: LoadError,
     },
     /// A server serves whom it should not.
     #[error(
@@ -105,14 +105,6 @@ pub fn run(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Vec<CompareError> {
-    let nothing_to_gain = nothing_to_gain(&plan, results);
-    let plan = if nothing_to_gain.is_some() { plan.into_check() } else { plan };
-    if let Some(reason) = &nothing_to_gain {
-        results.notes.push(format!(
-            "There is nothing to gain from batching on this machine: {reason}. \
-             One short run per scenario checked that everything works all the same."
-        ));
-    }
     observer.planned(plan.rounds_total());
     let cpus = Cpus::choose_for(results);
     results.notes.extend(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
@@ -127,7 +119,6 @@ pub fn run(
         programs,
         cpus,
         link,
-        nothing_to_gain,
         began: Instant::now(),
         before_s,
         results,
@@ -152,14 +143,33 @@ pub fn check_cores(count: usize) -> Result<(), String> {
     Cpus::of_cores(count, Threads::First).map(drop)
 }
 
-/// Why no batch kernel can run here, if none can.
-fn nothing_to_gain(plan: &Plan, results: &Results) -> Option<String> {
-    if plan.room != Room::Portable || !plan.has_handshakes() {
-        return None;
+/// Why clients could not do their work, and what helps against it. The server is one that was set
+/// up for the run, so that its address and certificate are right.
+fn told(why: &LoadError) -> String {
+    let mut told = match why {
+        LoadError::Failing { count, kind, message, .. } => {
+            let remedy = match kind {
+                ErrorKind::Timeout => {
+                    "this machine is too busy, or too slow for so many at a time: repeat the run \
+                     while nothing else works here, or give fewer --connections"
+                }
+                _ => {
+                    "repeat the run; if it fails again, try whether the server does better with \
+                     --connections 8, and report what this says"
+                }
+            };
+            format!(
+                "{count} connections in a row failed, the last one by {kind} ({message}); {remedy}"
+            )
+        }
+        other => other.to_string(),
+    };
+    let mut source = std::error::Error::source(why);
+    while let Some(cause) = source {
+        told.push_str(&format!(": {cause}"));
+        source = cause.source();
     }
-    let widest = results.machine.rooms.iter().find(|room| room.room == Room::Ifma512.name());
-    let closed = widest.and_then(|room| room.reason.clone());
-    Some(closed.unwrap_or_else(|| "no batch kernel is open".to_owned()))
+    told
 }
 
 struct Run<'a> {
@@ -168,7 +178,6 @@ struct Run<'a> {
     cpus: Cpus,
     /// Between servers and clients, if they are at a distance.
     link: Option<Link>,
-    nothing_to_gain: Option<String>,
     began: Instant,
     /// How long other runs have taken whose results are there already.
     before_s: f64,
@@ -273,6 +282,7 @@ impl Run<'_> {
                 .map(|key| Identity::make(*key, workshop.directory()))
                 .collect::<Result<_, _>>()?,
         };
+        self.remark_on_lanes(&identities, &scenarios);
         let mut servers = Vec::new();
         for subject in subjects {
             match workshop.start(kind, *subject, &identities) {
@@ -321,7 +331,7 @@ impl Run<'_> {
                     format!("what {} can do at most is not known: {doubt}", servers[0].0)
                 });
             }
-            match scenario.fits(kind) {
+            match scenario.fits(kind).and_then(|()| scenario.fits_keys(&shape.keys())) {
                 Ok(()) => match self.plan.goal_of(&scenario) {
                     Some(goal) => self.search(kind, &shape, &mut servers, &goal)?,
                     None => self.scenario(kind, shape, &mut servers, doubt)?,
@@ -391,6 +401,8 @@ impl Run<'_> {
         let subjects = servers.iter().map(|(subject, _)| *subject);
         let mut record = Record::new(path, shape.scenario.work, subjects);
         record.doubt = doubt;
+        let mut families = families(shape.identities, &shape.scenario).into_iter();
+        let has_lanes = families.any(|family| self.plan.with_lanes.contains(&family));
         let mut outcome = Ok(());
         while rounds.go_on(record.pairs(), || record.is_precise(connections)) {
             shape.round = record.pairs().len() as u32;
@@ -404,16 +416,23 @@ impl Run<'_> {
             self.observer.round_taken();
         }
         if !record.pairs().is_empty() {
-            record.write(
-                self.results,
-                self.plan.room,
-                // At a partial load nobody may have met another one.
-                if load.is_some() { 0 } else { connections },
-                self.nothing_to_gain.as_deref(),
-            );
+            // At a partial load nobody may have met another one.
+            let meeting = if load.is_some() || !has_lanes { 0 } else { connections };
+            record.write(self.results, meeting);
             self.flush();
         }
         outcome
+    }
+
+    /// Says which operations of these handshakes have no lanes, and what is measured then.
+    fn remark_on_lanes(&mut self, identities: &[Identity], scenarios: &[Scenario]) {
+        let of_scenario = |scenario: &Scenario| families(identities, scenario);
+        let mut lacking: Vec<Family> = scenarios.iter().flat_map(of_scenario).collect();
+        lacking.retain(|family| !self.plan.with_lanes.contains(family));
+        lacking.sort_unstable();
+        lacking.dedup();
+        let remark = remark_without_lanes(&lacking);
+        self.results.notes.extend(remark.filter(|remark| !self.results.notes.contains(remark)));
     }
 
     /// Says what hardware threads there are, where all are wanted.
@@ -446,6 +465,39 @@ impl Run<'_> {
         self.results.duration_s = self.before_s + self.began.elapsed().as_secs_f64();
         self.observer.ended(self.results);
     }
+}
+
+/// The families whose operations a server needs in the handshakes of a scenario; none where it is
+/// not about those.
+fn families(identities: &[Identity], scenario: &Scenario) -> Vec<Family> {
+    if scenario.work != Work::Handshakes {
+        return Vec::new();
+    }
+    let of_keys = identities.iter().map(|identity| match identity.key {
+        Key::Rsa(_) => Family::Rsa,
+        Key::EcdsaP256 | Key::EcdsaP384 => Family::NistCurves,
+        Key::Ed25519 => Family::Ed25519,
+    });
+    let of_group: &[Family] = match scenario.group {
+        Group::X25519 => &[Family::X25519],
+        Group::Secp256r1 | Group::Secp384r1 => &[Family::NistCurves],
+        Group::X25519MlKem768 => &[Family::X25519, Family::MlKem],
+        Group::Secp256r1MlKem768 | Group::Secp384r1MlKem1024 => {
+            &[Family::NistCurves, Family::MlKem]
+        }
+    };
+    of_keys.chain(of_group.iter().copied()).collect()
+}
+
+/// What is to be said of families that have no lanes; nothing where all have.
+fn remark_without_lanes(families: &[Family]) -> Option<String> {
+    (!families.is_empty()).then(|| {
+        format!(
+            "No lanes are open here for {}: these operations run one at a time, and what is saved \
+             is the work around them.",
+            Family::listed(families)
+        )
+    })
 }
 
 /// How a server's capacity is found: connections that keep it busy, and the best of some windows
@@ -580,6 +632,36 @@ mod tests {
         let doubt = capacity.doubt.unwrap();
         assert!(doubt.starts_with("native: the client was the bottleneck (100 %"), "{doubt}");
         assert_eq!(capacity.rate, 1400.0);
+    }
+
+    #[test]
+    fn a_load_that_fails_says_why_and_what_helps() {
+        let failing = |kind| CompareError::Load {
+            server: "nginx/native".to_owned(),
+            why: LoadError::Failing {
+                target: ([127, 0, 0, 1], 443).into(),
+                count: 400,
+                kind,
+                message: "it took too long".to_owned(),
+            },
+        };
+        let late = first_sentence(&failing(ErrorKind::Timeout).to_string());
+        assert!(
+            late.contains("400 connections in a row failed, the last one by timeout"),
+            "{late}"
+        );
+        assert!(late.contains("fewer --connections"), "{late}");
+        assert!(failing(ErrorKind::Reset).to_string().contains("repeat the run"));
+        let why = LoadError::SetUp(std::io::Error::other("no descriptors"));
+        let set_up = CompareError::Load { server: "nginx/native".to_owned(), why }.to_string();
+        assert!(set_up.ends_with("cannot set up the load generator: no descriptors"), "{set_up}");
+    }
+
+    #[test]
+    fn families_without_lanes_are_told() {
+        assert_eq!(remark_without_lanes(&[]), None);
+        let told = remark_without_lanes(&[Family::Rsa, Family::X25519]).unwrap();
+        assert!(told.starts_with("No lanes are open here for RSA and X25519: "), "{told}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The machine as results files describe it.
 
 use widelane_cpu::policy::Resolved;
-use widelane_cpu::{Room, Topology, rooms};
-use widelane_crypto::rsa::Rsa;
+use widelane_cpu::{Policy, Topology, rooms};
+pub use widelane_crypto::Family;
 use widelane_results::{Machine, RoomStatus};
 
 use crate::programs::Programs;
@@ -32,7 +32,8 @@ pub fn describe(programs: &Programs, resolved: &Resolved) -> Machine {
     }
 }
 
-/// The widest room for batches of public-key operations that is open.
-pub fn widest_open(resolved: &Resolved) -> Room {
-    Rsa::choose(&resolved.policy).room()
+/// The families whose operations have lanes that are open.
+pub fn with_lanes(policy: &Policy) -> Vec<Family> {
+    let has_lanes = |family: &Family| family.room_with_lanes(policy).is_some();
+    Family::ALL.into_iter().filter(has_lanes).collect()
 }

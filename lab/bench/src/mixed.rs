@@ -246,9 +246,9 @@ impl Visit<'_> {
         let Window { begin, end, wall, tally, .. } = match window {
             Ok(window) => window,
             Err(widelane_loadgen::LoadError::Interrupted) => return Err(CompareError::Interrupted),
-            Err(source) => {
+            Err(why) => {
                 server.check_alive()?;
-                return Err(CompareError::Load { server: server.name().to_owned(), source });
+                return Err(CompareError::Load { server: server.name().to_owned(), why });
             }
         };
         let errors: BTreeMap<String, u64> =

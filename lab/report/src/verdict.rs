@@ -43,9 +43,8 @@ pub fn verdict(results: &Results) -> Verdict {
     if let Some(first) = limited.first() {
         return limited.iter().find_map(Answer::of).map_or_else(|| none_kept(first), of_limited);
     }
-    of_ciphers(results).unwrap_or_else(|| {
-        without_answer(results, servers.iter().chain(&algorithms).chain(&lookups))
-    })
+    of_ciphers(results)
+        .unwrap_or_else(|| without_answer(servers.iter().chain(&algorithms).chain(&lookups)))
 }
 
 /// A comparison that can be relied on.
@@ -478,12 +477,7 @@ fn of_ciphers(results: &Results) -> Option<Verdict> {
     Some(Verdict { tone: Tone::Same, sentence, detail })
 }
 
-fn without_answer<'a, 'b: 'a>(
-    results: &Results,
-    comparisons: impl Iterator<Item = &'a Comparison<'b>>,
-) -> Verdict {
-    let has_lanes =
-        results.machine.rooms.iter().any(|room| room.open && room.room.starts_with("ifma"));
+fn without_answer<'a, 'b: 'a>(comparisons: impl Iterator<Item = &'a Comparison<'b>>) -> Verdict {
     let mut rejected = None;
     let mut not_applicable = None;
     let mut of_messages = true;
@@ -508,14 +502,9 @@ fn without_answer<'a, 'b: 'a>(
             "Nothing of Widelane's was timed beside another library here.",
             format!("{}; `--against openssl` compares.", words::capitalised(&reason)),
         ),
-        (None, Some(reason)) if has_lanes => (
+        (None, Some(reason)) => (
             Tone::Unknown,
             "Nothing could be compared here.",
-            format!("{}.", words::capitalised(&reason)),
-        ),
-        (None, Some(reason)) => (
-            Tone::Same,
-            "Nothing to gain from batching private-key operations on this machine.",
             format!("{}.", words::capitalised(&reason)),
         ),
         (None, None) => (Tone::Unknown, "These results hold no comparison.", String::new()),
@@ -536,7 +525,7 @@ fn rounds(results: &Results, scenario: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use widelane_results::{Machine, RoomStatus, Row};
+    use widelane_results::Row;
 
     use super::*;
     use crate::words::{Metric, SERVER_CPU_PER_REQUEST};
@@ -835,7 +824,7 @@ mod tests {
         );
         assert_eq!(verdict.tone, Tone::Unknown);
         let verdict = verdict_of(vec![missing("rsa2048/sign")]);
-        assert!(verdict.sentence.starts_with("Nothing to gain"), "{}", verdict.sentence);
+        assert_eq!(verdict.sentence, "Nothing could be compared here.");
     }
 
     #[test]
@@ -903,17 +892,11 @@ mod tests {
             reason: Some("no avx512ifma".to_owned()),
             ..row("nginx/tls1.2/rsa2048/c8", [0.5, 0.5, 0.5])
         };
+        // Older files say so of handshakes on CPUs without lanes.
         let closed = verdict_of(vec![with(Status::NotApplicable)]);
-        assert_eq!((closed.tone, closed.detail.as_str()), (Tone::Same, "No avx512ifma."));
+        assert_eq!((closed.tone, closed.detail.as_str()), (Tone::Unknown, "No avx512ifma."));
+        assert_eq!(closed.sentence, "Nothing could be compared here.");
         let noisy = verdict_of(vec![with(Status::NotApplicable), with(Status::Rejected)]);
-        let ifma = RoomStatus { room: "ifma256".to_owned(), open: true, reason: None };
-        let machine = Machine { rooms: vec![ifma], ..Machine::default() };
-        let rows = vec![with(Status::NotApplicable)];
-        let missing = verdict(&Results { rows, machine, ..Results::default() });
-        assert_eq!(
-            (missing.tone, missing.sentence.as_str()),
-            (Tone::Unknown, "Nothing could be compared here.")
-        );
         assert_eq!(noisy.tone, Tone::Unknown);
         assert!(noisy.detail.contains("no avx512ifma"), "{}", noisy.detail);
         assert_eq!(verdict_of(Vec::new()).sentence, "These results hold no comparison.");

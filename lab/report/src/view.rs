@@ -122,7 +122,7 @@ impl Fill {
 /// Jobs in a batch beyond which a histogram is nobody's.
 const LANES_MAX: usize = 1024;
 
-/// The batch-fill histograms that counted something.
+/// The batch-fill histograms that counted something, of servers whose batches have several lanes.
 pub fn fills(results: &Results) -> Vec<Fill> {
     let fills = results.histograms.iter().filter(|h| h.kind == HistogramKind::BatchFill);
     fills
@@ -139,7 +139,7 @@ pub fn fills(results: &Results) -> Vec<Fill> {
                 (jobs, count as f64 / batch_count as f64)
             };
             let scenario = Scenario::parse(&histogram.scenario);
-            (batch_count > 0).then(|| Fill {
+            (batch_count > 0 && lanes > 1).then(|| Fill {
                 family: join([Some(scenario.family()), mode(&histogram.subject)])
                     .unwrap_or_default(),
                 connections: scenario.connections,

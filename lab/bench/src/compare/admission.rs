@@ -86,7 +86,7 @@ fn visit(
         let outcome = drive(&plan, &course, stop, |_, _| ());
         let outcome = outcome.map_err(|given_up| CompareError::Load {
             server: server.name().to_owned(),
-            source: given_up.error,
+            why: given_up.error,
         })?;
         server.check_alive()?;
         if outcome.interrupted {
@@ -104,7 +104,6 @@ fn visit(
 mod tests {
     use std::path::PathBuf;
 
-    use widelane_cpu::Room;
     use widelane_loadgen::{Cipher, Group, TlsVersion};
 
     use super::super::window::Cpus;
@@ -145,7 +144,7 @@ mod tests {
             round_trip: None,
             port_first: None,
             lane_cpus: None,
-            room: Room::Portable,
+            with_lanes: Vec::new(),
         }
     }
 

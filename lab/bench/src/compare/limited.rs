@@ -60,8 +60,8 @@ impl Searched {
         };
         let attempt = |plan: &_, course: &_| attempt(plan, course, stop);
         let found = search(&load.plan(), &course, goal, attempt, |_| ());
-        let found = found
-            .map_err(|source| CompareError::Load { server: server.name().to_owned(), source })?;
+        let found =
+            found.map_err(|why| CompareError::Load { server: server.name().to_owned(), why })?;
         match found.ending {
             Ending::Interrupted => Err(CompareError::Interrupted),
             _ => Ok(Searched { subject, found }),

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use widelane_cpu::Room;
 use widelane_cpu::policy::LaneCpus;
+use widelane_crypto::Family;
 use widelane_loadgen::{Cipher, Goal, Group, TlsVersion};
 
 use super::rows;
@@ -40,8 +40,8 @@ pub struct Plan {
     pub port_first: Option<u16>,
     /// CPUs set aside for the lane process of accelerated servers.
     pub lane_cpus: Option<LaneCpus>,
-    /// The widest room that is open, which is expected to run.
-    pub room: Room,
+    /// Families whose operations run in lanes here, so that batches are expected of many clients.
+    pub with_lanes: Vec<Family>,
 }
 
 /// How many workers share the CPUs of a server, where they are not as many as those.
@@ -155,20 +155,6 @@ impl Plan {
         let cores = self.cores.len().max(1);
         (keys * cores) as u64 * self.targets.iter().map(of_scenarios).sum::<u64>()
     }
-
-    /// Cut down to one short check that everything works, for machines where nothing can be gained.
-    pub(super) fn into_check(mut self) -> Self {
-        self.keys.truncate(1);
-        let closed = self.scenarios.iter().copied().filter(|scenario| scenario.load.is_none());
-        let fullest = closed.max_by_key(|scenario| scenario.connections);
-        // A partial load is a share of what nobody finds out here.
-        self.scenarios = fullest.or(self.scenarios.first().copied()).into_iter().collect();
-        for scenario in &mut self.scenarios {
-            scenario.load = None;
-            scenario.rounds = Rounds { least: 1, most: 2 };
-        }
-        self
-    }
 }
 
 impl Scenario {
@@ -195,6 +181,19 @@ impl Scenario {
                 Err("only nginx, HAProxy and the embedded server are set up to serve bodies")
             }
             (Some((most, reason)), _) if self.connections > most => Err(reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a server with these keys can go through it, and if not, why.
+    pub(super) fn fits_keys(&self, keys: &[Key]) -> Result<(), &'static str> {
+        let is_rsa = |key: &Key| matches!(key, Key::Rsa(_));
+        match self.work {
+            Work::Download(download) if download.protection.has_mac() => {
+                let reason = "this cipher comes with a key exchange by RSA, and the server's key \
+                              is another; add an RSA key (--key rsa2048), or name other --ciphers";
+                keys.iter().any(is_rsa).then_some(()).ok_or(reason)
+            }
             _ => Ok(()),
         }
     }
@@ -244,6 +243,7 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::Protection;
     use crate::server::Recipe;
 
     const SCENARIO: Scenario = Scenario {
@@ -279,6 +279,21 @@ mod tests {
         );
         let without = Scenario { client_certificates: false, ..SCENARIO };
         assert_eq!(without.path(ServerKind::Nginx, "rsa2048"), "nginx/tls1.3/rsa2048/x25519/c200");
+    }
+
+    #[test]
+    fn a_key_exchange_by_rsa_takes_a_key_for_it() {
+        let download = |protection| Scenario {
+            work: Work::Download(Download { protection, bytes: 1 << 20 }),
+            ..SCENARIO
+        };
+        let [ecdsa, both] = [&[Key::EcdsaP256][..], &[Key::EcdsaP256, Key::Rsa(2048)]];
+        for protection in Protection::ALL {
+            let scenario = download(protection);
+            assert_eq!(scenario.fits_keys(ecdsa).is_ok(), !protection.has_mac(), "{protection:?}");
+            assert!(scenario.fits_keys(both).is_ok(), "{protection:?}");
+        }
+        assert!(SCENARIO.fits_keys(ecdsa).is_ok());
     }
 
     #[test]

@@ -46,7 +46,8 @@ const SHORT_WAIT_COMPANY: (&str, &str) = ("short_wait_company", "1");
 /// Name and unit of how many operations of a handshake another worker has done.
 const LENT: (&str, &str) = ("jobs_lent_per_handshake", "1");
 
-/// Connections from which on batches must have formed, or the server was not accelerated.
+/// Connections whose operations have lanes: from so many on, batches must have formed, or the
+/// server was not accelerated.
 const BATCHES_EXPECTED_FROM: usize = 64;
 
 const METRICS: [((&str, &str), Of); 4] = [
@@ -146,30 +147,24 @@ impl Record {
             })
     }
 
-    /// Writes rows, pairs, histograms and notes to `results`.
-    pub fn write(
-        self,
-        results: &mut Results,
-        expected: Room,
-        connections: usize,
-        nothing_to_gain: Option<&str>,
-    ) {
+    /// Writes rows, pairs, histograms and notes to `results`. So many operations with lanes were
+    /// `meeting`: from [`BATCHES_EXPECTED_FROM`] on, batches must have formed.
+    pub fn write(self, results: &mut Results, meeting: usize) {
         let basis = pairs::basis(&self.pairs);
-        results.notes.extend(self.remark_on_mac());
+        let remark = self.remark_on_mac();
+        results.notes.extend(remark.filter(|remark| !results.notes.contains(remark)));
         for subject in &self.subjects {
             let (latency_ns, counts) = self.totals(*subject, &basis);
             // A download or a page is hardly a handshake: what is counted of those says nothing
             // about it.
             let counts = counts.filter(|_| self.work == Work::Handshakes);
-            let context =
-                Context {
-                    subject: *subject,
-                    objection: basis.objection.clone().or_else(|| self.doubt.clone()).or_else(
-                        || unaccelerated(*subject, counts.as_ref(), connections, expected),
-                    ),
-                    nothing_to_gain: nothing_to_gain.filter(|_| subject.is_ours()),
-                    room: counts.as_ref().and_then(Counts::room).map(Room::name),
-                };
+            let unaccelerated = || unaccelerated(*subject, counts.as_ref(), meeting);
+            let objection = basis.objection.clone().or_else(|| self.doubt.clone());
+            let context = Context {
+                subject: *subject,
+                objection: objection.or_else(unaccelerated),
+                room: counts.as_ref().and_then(Counts::room).map(Room::name),
+            };
             self.rows(&context, &basis, &mut results.rows);
             if let Some(counts) = &counts {
                 results.rows.extend(self.fill_rows(&context, counts));
@@ -209,7 +204,7 @@ impl Record {
         (latency_ns, counts)
     }
 
-    fn rows(&self, context: &Context<'_>, basis: &Basis<'_>, rows: &mut Vec<Row>) {
+    fn rows(&self, context: &Context, basis: &Basis<'_>, rows: &mut Vec<Row>) {
         let metrics: &[((&str, &str), Of)] = match self.work {
             Work::Handshakes => &METRICS,
             Work::Download(_) => &DOWNLOAD_METRICS,
@@ -233,7 +228,7 @@ impl Record {
             }
             for rival in rivals {
                 let rounds = basis.both(context.subject.name(), rival.name(), of);
-                let ratio = stats::ratio(&rounds).filter(|_| context.nothing_to_gain.is_none());
+                let ratio = stats::ratio(&rounds);
                 rows.push(Row {
                     rival: Some(rival.name().to_owned()),
                     ratio: ratio.map(|ratio| ratio.value),
@@ -257,7 +252,7 @@ impl Record {
         self.subjects.iter().copied().filter(is_rival).collect()
     }
 
-    fn fill_rows(&self, context: &Context<'_>, counts: &Counts) -> Vec<Row> {
+    fn fill_rows(&self, context: &Context, counts: &Counts) -> Vec<Row> {
         let row = |(metric, unit): (&str, &str), value| Row {
             scenario: self.scenario.clone(),
             subject: context.subject.name().to_owned(),
@@ -346,8 +341,10 @@ impl Record {
             true => ("was", "cipher and MAC run one after the other"),
             false => ("was not", "cipher and MAC run stitched together"),
         };
-        let scenario = &self.scenario;
-        Some(format!("{scenario}: encrypt-then-MAC {was} negotiated, so that {code} in OpenSSL."))
+        // The same of all servers, as a rule: what they are does not matter here.
+        let Work::Download(download) = self.work else { return None };
+        let protection = download.protection.name();
+        Some(format!("{protection}: encrypt-then-MAC {was} negotiated, so that {code} in OpenSSL."))
     }
 
     /// What a reader should know about the counters.
@@ -424,34 +421,24 @@ fn lent_per_handshake(counts: &Counts) -> Option<f64> {
 }
 
 /// What all rows of one subject share.
-struct Context<'a> {
+struct Context {
     subject: Subject,
     objection: Option<String>,
-    nothing_to_gain: Option<&'a str>,
     room: Option<&'static str>,
 }
 
-impl Context<'_> {
+impl Context {
     fn status(&self) -> Status {
-        match (&self.objection, self.nothing_to_gain) {
-            (Some(_), _) => Status::Rejected,
-            (None, Some(_)) => Status::NotApplicable,
-            (None, None) => Status::Ok,
-        }
+        if self.objection.is_some() { Status::Rejected } else { Status::Ok }
     }
 
     fn reason(&self) -> Option<String> {
-        self.objection.clone().or(self.nothing_to_gain.map(str::to_owned))
+        self.objection.clone()
     }
 }
 
 /// Why a subject of ours does not count as accelerated, if so.
-fn unaccelerated(
-    subject: Subject,
-    counts: Option<&Counts>,
-    connections: usize,
-    expected: Room,
-) -> Option<String> {
+fn unaccelerated(subject: Subject, counts: Option<&Counts>, meeting: usize) -> Option<String> {
     if !subject.is_ours() {
         return None;
     }
@@ -463,10 +450,10 @@ fn unaccelerated(
         ));
     }
     // A device has each operation by itself.
-    let is_batched = subject != Subject::Qat && expected != Room::Portable;
-    if is_batched && connections >= BATCHES_EXPECTED_FROM && counts.room().is_none() {
+    let is_batched = subject != Subject::Qat;
+    if is_batched && meeting >= BATCHES_EXPECTED_FROM && counts.room().is_none() {
         return Some(format!(
-            "{subject}: no batch was executed at {connections} connections \
+            "{subject}: no batch was executed at {meeting} connections \
              ({} operations ran alone, {} at once, {} in the default provider)",
             counts.jobs_single, counts.jobs_synchronous, counts.jobs_delegated
         ));
@@ -474,18 +461,18 @@ fn unaccelerated(
     None
 }
 
-/// Says plainly when batching ran and won nothing.
+/// Says plainly when Widelane ran and won nothing.
 pub fn conclude(results: &mut Results) {
     let mut costs = (results.rows.iter())
         .filter(|row| row.metric == SERVER_CPU.0 && row.status == Status::Ok)
         .filter(|row| row.rival.as_deref() == Some(Subject::Native.name()))
-        .filter(|row| row.room.is_some() && row.ratio.is_some())
+        .filter(|row| row.ratio.is_some())
         .map(|row| row.ratio_high)
         .peekable();
     // Of a ratio without an interval nobody knows.
     if costs.peek().is_some() && costs.all(|high| high.is_some_and(|high| high >= 1.0)) {
         results.notes.push(
-            "Batching ran, but no scenario was found to cost less than native on this machine."
+            "Widelane ran, but no scenario was found to cost less than native on this machine."
                 .to_owned(),
         );
     }

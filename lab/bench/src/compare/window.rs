@@ -29,8 +29,10 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The same for a page: an application may take its time.
 const PATIENCE_FOR_PAGES: Duration = Duration::from_secs(30);
 
-/// A download that comes more slowly than this is given up.
+/// A download that comes more slowly than this is given up, and so is one of many that share a
+/// server which sends less than this in all.
 const BYTES_PER_SECOND_MIN: u64 = 10_000_000;
+const BYTES_PER_SECOND_SHARED_MIN: u64 = 100_000_000;
 
 /// The CPUs of server and client.
 #[derive(Clone, Debug)]
@@ -169,8 +171,12 @@ pub struct Shape<'a> {
 impl Shape<'_> {
     /// What the certificates of the server are called together.
     pub fn key_name(&self) -> String {
-        let keys: Vec<Key> = self.identities.iter().map(|identity| identity.key).collect();
-        super::key_name(&keys)
+        super::key_name(&self.keys())
+    }
+
+    /// The keys of the server.
+    pub fn keys(&self) -> Vec<Key> {
+        self.identities.iter().map(|identity| identity.key).collect()
     }
 }
 
@@ -287,13 +293,15 @@ pub fn account(
 pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
     let cpus = &shape.cpus;
     let Scenario { version, connections, warm_up, window, .. } = shape.scenario;
-    let certificates = shape.identities.iter().map(|identity| identity.leaf.clone());
+    let fits = |identity: &&Identity| shape.scenario.fits_keys(&[identity.key]).is_ok();
+    let fitting = shape.identities.iter().filter(fits);
+    let certificates: Vec<_> = fitting.map(|identity| identity.leaf.clone()).collect();
     let address = server.address();
     let target = shape.far.map_or(address, |far| SocketAddr::new(far.into(), address.port()));
     let handshakes = Load {
         target,
         server_name: SERVER_NAME.to_owned(),
-        certificates: certificates.collect(),
+        certificates: certificates.clone(),
         version,
         protocol: shape.scenario.http3.then(|| "h3".to_owned()),
         shown: shape
@@ -315,7 +323,7 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
     match shape.scenario.work {
         Work::Handshakes => handshakes,
         Work::Download(Download { protection, bytes }) => Load {
-            certificates: vec![shape.identities[0].leaf.clone()],
+            certificates: certificates.into_iter().take(1).collect(),
             cipher: protection.cipher(),
             work: loadgen::Work::Requests {
                 path: content::path(bytes),
@@ -323,7 +331,7 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
                 body_bytes: Some(bytes),
                 pattern: Pattern::of(&PATTERN),
             },
-            patience: PATIENCE + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN),
+            patience: PATIENCE + patience_for(bytes, connections as u64),
             ..handshakes
         },
         Work::Page => Load {
@@ -339,6 +347,13 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
     }
 }
 
+/// How long a download may take that is one of so many at a time.
+fn patience_for(bytes: u64, connections: u64) -> Duration {
+    let alone = bytes / BYTES_PER_SECOND_MIN;
+    let shared = bytes.saturating_mul(connections) / BYTES_PER_SECOND_SHARED_MIN;
+    Duration::from_secs(alone.max(shared))
+}
+
 /// Has clients do the work of a scenario.
 fn drive(
     subject: Subject,
@@ -350,9 +365,9 @@ fn drive(
     let window = match loadgen::run(&load, stop, || Edge::observe(server, cpus)) {
         Ok(window) => window,
         Err(LoadError::Interrupted) => return Err(CompareError::Interrupted),
-        Err(source) => {
+        Err(why) => {
             server.check_alive()?;
-            return Err(CompareError::Load { server: server.name().to_owned(), source });
+            return Err(CompareError::Load { server: server.name().to_owned(), why });
         }
     };
     let Window { begin, end, wall, tally, .. } = window;

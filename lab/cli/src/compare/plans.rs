@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Work, Workers};
+use widelane_bench::machine::Family;
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::{Built, Programs};
 use widelane_bench::server::{Identity, ServerError, ServerKind, Subject};
 use widelane_bench::{groups, mixed};
 use widelane_cli::output;
-use widelane_cpu::{Policy, Room, Vaes256};
+use widelane_cpu::{Policy, Vaes256};
 use widelane_host::qat;
 use widelane_loadgen::{Goal, Group, TlsVersion};
 
@@ -45,6 +46,10 @@ const WINDOW_PAGES_QUICK: Duration = Duration::from_millis(700);
 /// Lengths of downloads: those of the published experiments, and one of them.
 const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
 const SIZES_QUICK: [u64; 1] = [1 << 24];
+
+/// Ciphers of downloads that nobody asked for: those that clients use today.
+const CIPHERS_UNASKED: [Protection; 3] =
+    [Protection::Aes128Gcm, Protection::Aes256Gcm, Protection::Chacha20Poly1305];
 
 /// Connections of downloads: enough to keep a server busy.
 const CONNECTIONS_BULK: [u16; 1] = [4];
@@ -95,7 +100,7 @@ impl Args {
         &self,
         scenarios: Vec<Scenario>,
         programs: &Programs,
-        room: widelane_cpu::Room,
+        with_lanes: &[Family],
     ) -> Plan {
         Plan {
             targets: self.targets(programs),
@@ -110,7 +115,7 @@ impl Args {
             round_trip: self.rtt,
             port_first: self.port,
             lane_cpus: self.lane_cpus.clone(),
-            room,
+            with_lanes: with_lanes.to_vec(),
         }
     }
 
@@ -386,8 +391,17 @@ impl Args {
             None => &CONNECTIONS_BULK,
         };
         let mut scenarios = Vec::new();
-        for protection in Self::or_usual(&self.ciphers, &Protection::ALL) {
+        let usual_ciphers: &[Protection] = match self.workload[..] {
+            [] => &CIPHERS_UNASKED,
+            _ => &Protection::ALL,
+        };
+        for protection in Self::or_usual(&self.ciphers, usual_ciphers) {
             let offered = protection.versions(&versions).into_iter();
+            // Ciphers that only an older version has are there for who did not say otherwise.
+            let is_wanted = |version: &TlsVersion| {
+                self.tls.is_empty() || !self.ciphers.is_empty() || self.tls.contains(version)
+            };
+            let offered = offered.filter(is_wanted);
             for version in offered.filter(|it| !self.http3 || *it == TlsVersion::Tls13) {
                 for bytes in Self::or_usual(&self.sizes, sizes) {
                     for connections in Self::or_usual(&self.connections, usual_connections) {
@@ -504,11 +518,20 @@ impl Args {
     }
 
     /// The workloads, each once; of all, those that the servers have. If none is named, handshakes,
-    /// and behind them downloads where batches have no `room` of their own but ciphers gain.
-    pub(super) fn workloads(&self, policy: &Policy, room: Room) -> anyhow::Result<Vec<Workload>> {
+    /// and behind them downloads where ciphers gain more than handshakes do, whose signatures have
+    /// no lanes. Who says how many handshakes there are at a time, or how often they come, has
+    /// handshakes in mind alone.
+    pub(super) fn workloads(
+        &self,
+        policy: &Policy,
+        with_lanes: &[Family],
+    ) -> anyhow::Result<Vec<Workload>> {
         if self.workload.is_empty() {
-            let downloads = room == Room::Portable && Vaes256::enter(policy).is_some();
-            let bulk = (downloads && !self.client_certificates).then_some(Workload::Bulk);
+            let ciphers_gain =
+                !with_lanes.contains(&Family::Rsa) && Vaes256::enter(policy).is_some();
+            let is_of_handshakes =
+                self.client_certificates || !self.connections.is_empty() || !self.load.is_empty();
+            let bulk = (ciphers_gain && !is_of_handshakes).then_some(Workload::Bulk);
             return Ok([Workload::Handshake].into_iter().chain(bulk).collect());
         }
         const ALL: [Workload; 4] =

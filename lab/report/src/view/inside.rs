@@ -6,9 +6,9 @@ use widelane_tables::{Kind, Table};
 use super::{Sheet, detour, join, mode};
 use crate::words::{self, Scenario};
 
-/// The paths that an operation takes: in a batch, out of a pool, alone, at once, and left to the
-/// default provider.
-const PATHS: [&str; 5] = ["in batches", "from a pool", "alone", "at once", "default provider"];
+/// The paths that an operation takes: in a batch, out of a pool, alone, at once, and left to
+/// OpenSSL's default provider.
+const PATHS: [&str; 5] = ["in batches", "from a pool", "alone", "at once", "by OpenSSL"];
 
 /// By which paths the operations of each server went, of those scenarios that differ in connections
 /// alone in the one that speaks for the server.
@@ -43,18 +43,26 @@ pub fn paths(results: &Results) -> Vec<Sheet> {
 /// The paths of one kind of operation; nothing where there was none.
 fn row(operations: &Operations) -> Option<Vec<String>> {
     let Operations { batched, pooled, single, synchronous, delegated, .. } = *operations;
+    let made = batched.saturating_add(operations.pool_made);
+    // A run for each job is no batch, whatever kernel it was. A job may be counted in the window,
+    // and its run before.
+    let is_batched = made as f64 >= operations.batches as f64 * 1.05;
+    let [batched, single] =
+        if is_batched { [batched, single] } else { [0, single.saturating_add(batched)] };
     let by_path = [batched, pooled, single, synchronous, delegated];
     let count = by_path.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
     if count == 0 {
         return None;
     }
-    let made = batched.saturating_add(operations.pool_made);
-    let jobs = (operations.batches > 0 && made > 0)
+    let jobs = (operations.batches > 0 && is_batched)
         .then(|| format!("{:.1} of {}", made as f64 / operations.batches as f64, operations.lanes));
     let together = (operations.meetings > 0).then(|| {
         format!("{:.1}", batched.saturating_add(single) as f64 / operations.meetings as f64)
     });
-    let kind = words::operation(&operations.kind);
+    let kind = match operations.kind.as_str() {
+        "other" => "all others".to_owned(),
+        kind => words::operation(kind),
+    };
     let mut row = vec![kind, words::count(count)];
     row.extend([together, jobs].map(Option::unwrap_or_default));
     row.extend(by_path.map(|part| words::share(part as f64 / count as f64)));
