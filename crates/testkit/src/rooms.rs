@@ -7,8 +7,11 @@ use widelane_bridge::counters::CipherKind;
 use widelane_cpu::policy::{self, Inputs};
 use widelane_cpu::{Policy, Room, Width};
 
-/// The rooms of multi-precision arithmetic: RSA and elliptic curves.
+/// The rooms of elliptic curves; RSA has them, too.
 pub const ARITHMETIC: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
+
+/// The rooms of RSA: those of arithmetic, and one for a single job.
+pub const RSA: [Room; 4] = [Room::Portable, Room::Ifma256, Room::Ifma512, Room::Fma256];
 
 /// The rooms of X25519: those of arithmetic, and one for a single job.
 pub const X25519: [Room; 4] = [Room::Portable, Room::Ifma256, Room::Ifma512, Room::Adx];

@@ -31,6 +31,9 @@ use crate::choice::Choice;
 use crate::digest::{Algorithm, Hash};
 pub use key::{KeyError, PrivateKey, PublicKey, is_point};
 
+/// The rooms that curves have, best first.
+pub const ROOMS: &[Room] = Choice::ROOMS;
+
 /// A curve that the kernels know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Curve {

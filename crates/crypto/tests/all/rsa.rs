@@ -4,7 +4,7 @@ use num_bigint::BigUint;
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::rsa::*;
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rooms::{self, for_each_room_of, supported_of};
 use widelane_testkit::rsa::{TestKey, padded, test_keys};
 
 fn components(key: &TestKey) -> Components<'_> {
@@ -20,36 +20,44 @@ fn big(bytes: &[u8]) -> BigUint {
     BigUint::from_bytes_be(bytes)
 }
 
+/// The rooms that RSA has in registers of so many bits, narrowest first: those with IFMA, or
+/// otherwise that without.
+fn rooms_up_to(width: Width) -> Vec<Room> {
+    let fits = |room: &Room| room.is_supported() && room.licence_class().width <= width;
+    let with_lanes: Vec<_> =
+        [Room::Ifma256, Room::Ifma512].into_iter().filter(|room| fits(room)).collect();
+    if with_lanes.is_empty() {
+        Vec::from_iter([Room::Fma256].into_iter().filter(fits))
+    } else {
+        with_lanes
+    }
+}
+
 #[test]
 fn each_policy_chooses_its_room() {
-    let supported = supported();
-    let expect = |width, wanted| {
+    for width in [Width::W128, Width::W256, Width::W512] {
         let rsa = Rsa::choose(&Policy::up_to(width));
-        let widest = supported.iter().copied().filter(|room| *room <= wanted).max();
-        assert_eq!(Some(rsa.room()), widest, "{width:?}");
-        assert_eq!(rsa.lanes(), [1, 4, 8][rsa.room() as usize]);
-    };
-    expect(Width::W128, Room::Portable);
-    expect(Width::W256, Room::Ifma256);
-    expect(Width::W512, Room::Ifma512);
+        let widest = rooms_up_to(width).last().copied().unwrap_or(Room::Portable);
+        assert_eq!(rsa.room(), widest, "{width:?}");
+        let lanes = match widest {
+            Room::Ifma512 => 8,
+            Room::Ifma256 => 4,
+            _ => 1,
+        };
+        assert_eq!(rsa.lanes(), lanes, "{width:?}");
+    }
 }
 
 #[test]
 fn each_policy_leaves_its_kernels() {
-    let rooms = |width| {
+    for width in [Width::W128, Width::W256, Width::W512] {
         let kernels = Rsa::choose(&Policy::up_to(width)).kernels();
         assert!(kernels.is_sorted_by_key(Kernel::lanes), "{kernels:?}");
         let mut rooms: Vec<_> = kernels.iter().map(Kernel::room).collect();
         rooms.sort();
         rooms.dedup();
-        rooms
-    };
-    let wanted = |widest| {
-        supported().into_iter().filter(|r| *r != Room::Portable && *r <= widest).collect::<Vec<_>>()
-    };
-    assert_eq!(rooms(Width::W128), []);
-    assert_eq!(rooms(Width::W256), wanted(Room::Ifma256));
-    assert_eq!(rooms(Width::W512), wanted(Room::Ifma512));
+        assert_eq!(rooms, rooms_up_to(width));
+    }
 }
 
 #[test]
@@ -61,7 +69,7 @@ fn keys_and_rooms_may_be_shared_by_threads() {
 
 #[test]
 fn every_room_agrees_with_the_model() {
-    for_each_room(|room, policy| {
+    for_each_room_of(&rooms::RSA, |room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
         let kernels = rsa.kernels();
@@ -121,7 +129,7 @@ fn every_room_agrees_with_the_model() {
 #[test]
 fn a_batch_fits_the_promised_stack() {
     let run = || {
-        for_each_room(|_, policy| {
+        for_each_room_of(&rooms::RSA, |_, policy| {
             let rsa = Rsa::choose(policy);
             for size in KeySize::ALL {
                 let key = import(&test_keys(size.bits())[0]).unwrap();
@@ -138,7 +146,7 @@ fn a_batch_fits_the_promised_stack() {
         })
     };
     let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(run).unwrap();
-    assert_eq!(thread.join().unwrap(), supported());
+    assert_eq!(thread.join().unwrap(), supported_of(&rooms::RSA));
 }
 
 #[test]
@@ -149,7 +157,7 @@ fn primes_may_come_in_either_order() {
         std::mem::swap(&mut key.dp, &mut key.dq);
         key.qinv = big(&key.q).modinv(&big(&key.p)).unwrap().to_bytes_be();
         let input = padded(&BigUint::from(0x1234_5678u32), size.bytes());
-        for_each_room(|_, policy| {
+        for_each_room_of(&rooms::RSA, |_, policy| {
             let private = import(&key).unwrap();
             let mut output = vec![0; size.bytes()];
             let mut job = PrivateJob::new(&private, &input, &mut output);
@@ -165,7 +173,7 @@ fn a_batch_may_mix_sizes_and_bad_inputs() {
     let test_keys: Vec<_> =
         KeySize::ALL.iter().map(|size| test_keys(size.bits()).swap_remove(0)).collect();
     let keys: Vec<_> = test_keys.iter().map(|key| import(key).unwrap()).collect();
-    for_each_room(|_, policy| {
+    for_each_room_of(&rooms::RSA, |_, policy| {
         let good: Vec<_> = test_keys.iter().map(|key| vec![0x42; key.n.len()]).collect();
         let short: Vec<_> = test_keys.iter().map(|key| vec![0x42; key.n.len() - 1]).collect();
         let modulus: Vec<_> = test_keys.iter().map(|key| key.n.clone()).collect();
@@ -195,7 +203,7 @@ fn a_batch_may_mix_sizes_and_bad_inputs() {
 fn an_output_of_the_wrong_length_is_refused() {
     let test_key = test_keys(2048).swap_remove(0);
     let key = import(&test_key).unwrap();
-    for_each_room(|_, policy| {
+    for_each_room_of(&rooms::RSA, |_, policy| {
         let mut output = [0xaa; 255];
         let mut job = PrivateJob::new(&key, &[1; 256], &mut output);
         Rsa::choose(policy).private_batch(std::slice::from_mut(&mut job));

@@ -4,7 +4,7 @@
 use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
 use widelane_crypto::rsa::{Components, Kernel, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_kernels::mont::portable::{Modulus, Workspace};
-use widelane_testkit::rooms::for_each_room;
+use widelane_testkit::rooms::{self, for_each_room_of};
 use widelane_testkit::rsa::{TestKey, test_keys};
 use widelane_testkit::trace::{Trace, Tracing, trace};
 
@@ -53,7 +53,7 @@ fn low_limbs(bytes: &[u8]) -> [u64; 2] {
 /// Full batches with different keys in every lane.
 fn private_operations_take_one_way() {
     let keys = test_keys(2048);
-    for_each_room(|room, policy| {
+    for_each_room_of(&rooms::RSA, |room, policy| {
         let batch_traced = |keys: &[TestKey], kernel: Option<Kernel>| {
             let prepare = || {
                 let rsa = Rsa::choose(policy);

@@ -10,7 +10,7 @@ use std::time::Instant;
 use num_bigint::BigUint;
 use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_testkit::fault::{Leaves, attack};
-use widelane_testkit::rooms::for_each_room;
+use widelane_testkit::rooms::{self, for_each_room_of};
 use widelane_testkit::rsa::{TestKey, test_keys};
 
 /// Flips bits; panics when a signature leaves that must not.
@@ -25,7 +25,7 @@ pub fn run(full: bool) {
             PrivateKey::from_components(&Components { n, e, p, q, dp, dq, qinv }).expect("good")
         })
         .collect();
-    for_each_room(|room, policy| {
+    for_each_room_of(&rooms::RSA, |room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
         let mut kernels: Vec<(usize, Box<Kernel>)> =

@@ -3,7 +3,7 @@
 use widelane_cpu::features::upper_halves_in_use;
 use widelane_crypto::rsa::{Components, KeySize, Outcome, PrivateJob, PrivateKey, Rsa};
 use widelane_testkit::leftovers::Secret;
-use widelane_testkit::rooms::for_each_room;
+use widelane_testkit::rooms::{self, for_each_room_of};
 use widelane_testkit::rsa::{TestKey, test_keys};
 
 use crate::alone;
@@ -11,7 +11,7 @@ use crate::alone;
 #[test]
 fn a_dropped_key_is_gone() {
     let _alone = alone();
-    for_each_room(|room, policy| {
+    for_each_room_of(&rooms::RSA, |room, policy| {
         let rsa = Rsa::choose(policy);
         for size in KeySize::ALL {
             let TestKey { n, e, p, q, dp, dq, qinv, .. } = &test_keys(size.bits())[0];

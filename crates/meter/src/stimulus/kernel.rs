@@ -39,7 +39,9 @@ impl Algorithm {
     const fn rooms(self) -> &'static [Room] {
         match self {
             Algorithm::Aes128Gcm => &[Room::Aesni, Room::Vaes256, Room::Vaes512],
-            Algorithm::Rsa2048 => &[Room::Portable, Room::Ifma256, Room::Ifma512],
+            Algorithm::Rsa2048 => {
+                &[Room::Portable, Room::Fma256, Room::Ifma256, Room::Ifma512]
+            }
             Algorithm::X25519 => &[Room::Ifma256, Room::Ifma512],
         }
     }
@@ -172,6 +174,7 @@ mod tests {
         assert_eq!(class("aes128gcm-vaes512"), "512-light");
         assert_eq!(class("x25519-ifma512"), "512-heavy");
         assert_eq!(class("rsa2048-portable"), "128-light");
+        assert_eq!(class("rsa2048-fma256"), "256-heavy");
     }
 
     #[test]

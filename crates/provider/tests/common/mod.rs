@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use widelane_bridge::counters::CipherKind;
-use widelane_cpu::{Adx, Ifma256, Ifma512, Policy, Room, Width};
+use widelane_cpu::{Adx, Fma256, Ifma256, Ifma512, Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_crypto::rsa::Rsa;
@@ -120,6 +120,7 @@ pub fn may_run(room: Room, width: Width) -> bool {
         Room::Ifma256 => Ifma256::enter(&policy).is_some(),
         Room::Ifma512 => Ifma512::enter(&policy).is_some(),
         Room::Adx => Adx::enter(&policy).is_some(),
+        Room::Fma256 => Fma256::enter(&policy).is_some(),
         _ => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use openssl::error::ErrorStack;
 use widelane_cpu::{Policy, Room};
-use widelane_crypto::rsa::ROOMS;
+use widelane_crypto::ec::ROOMS;
 
 use super::evp::Provider;
 
@@ -26,7 +26,7 @@ pub trait Contest {
         LANES_MAX
     }
 
-    /// The rooms that the operation has, best first.
+    /// The rooms that the operation has, best first: those of most curves.
     fn rooms(&self) -> &'static [Room] {
         ROOMS
     }

@@ -3,9 +3,9 @@
 use openssl::error::ErrorStack;
 use openssl::pkey::Private as PrivatePart;
 use openssl::rsa::{Padding, Rsa as OpensslRsa};
-use widelane_cpu::Policy;
+use widelane_cpu::{Policy, Room};
 use widelane_crypto::rsa::{
-    Components, KeySize, Outcome, PrivateJob, PrivateKey, Rsa, confirms_one,
+    Components, KeySize, Outcome, PrivateJob, PrivateKey, ROOMS, Rsa, confirms_one,
 };
 
 use super::SpeedError;
@@ -63,6 +63,10 @@ impl Private {
 impl Contest for Private {
     fn output_len(&self) -> usize {
         self.bytes
+    }
+
+    fn rooms(&self) -> &'static [Room] {
+        ROOMS
     }
 
     fn openssl(&self) -> Result<Runner<'_>, ErrorStack> {

@@ -128,10 +128,11 @@ impl<const R: usize> Single<R> {
     /// Half `index` of the rows, twice.
     #[inline(always)]
     fn half(&self, index: usize) -> Doubles {
-        assert!(index < 2 * R, "a row has two halves");
-        let halves: *const [f64; 2] = (&raw const self.0).cast();
-        // SAFETY: there are 2·R halves. The machine has AVX2: a row of digits is made by registers.
-        unsafe { arch::_mm256_broadcast_pd(&*halves.add(index).cast()) }
+        let [a, b, c, d] = self.0[index / 2].0;
+        let half = if index.is_multiple_of(2) { [a, b] } else { [c, d] };
+        // SAFETY: both types are the same number of bytes, and all their values are valid.
+        let half = unsafe { transmute::<[f64; 2], arch::__m128d>(half) };
+        intrinsic!(_mm256_broadcast_pd(&half))
     }
 
     #[inline(always)]
@@ -266,6 +267,22 @@ const fn begin_of_sum<const R: usize>(
 /// The longest numbers whose products have a text for each row.
 const UNROLLED_MAX: usize = 11;
 
+/// Adds what rows 2·h and 2·h + 1 bring to those blocks that they meet; h is a constant.
+macro_rules! add_two_rows {
+    ($sums:ident, $rows:ident, $factor:ident, $h:expr) => {
+        each!(MEMBER in 0..G => {
+            if const { meet::<R>(block::<R, HALF>(FIRST + MEMBER), PART, $h)[0] } {
+                let row = const { block::<R, HALF>(FIRST + MEMBER).wrapping_sub($h) };
+                $sums.add(MEMBER, $rows.half(2 * $h + SKIPPED), &$factor.from_odd.0[row]);
+            }
+            if const { meet::<R>(block::<R, HALF>(FIRST + MEMBER), PART, $h)[1] } {
+                let row = const { block::<R, HALF>(FIRST + MEMBER).wrapping_sub($h + 1) };
+                $sums.add(MEMBER, $rows.half(2 * $h + 1 + SKIPPED), &$factor.from_even.0[row]);
+            }
+        }; 0 1 2 3)
+    };
+}
+
 /// Sums of low halves of products, and of high halves, which belong one column higher.
 struct Sums<const G: usize> {
     low: [Fma256x4; G],
@@ -301,52 +318,73 @@ impl<const G: usize> Sums<G> {
             sums.low[MEMBER] = Fma256x4::load(room, &low);
             sums.high[MEMBER] = Fma256x4::load(room, &high);
         }; 0 1 2 3);
-        macro_rules! rows {
-            ($h:expr) => {
-                each!(MEMBER in 0..G => {
-                    if const { meet::<R>(block::<R, HALF>(FIRST + MEMBER), PART, $h)[0] } {
-                        let row = const { block::<R, HALF>(FIRST + MEMBER).wrapping_sub($h) };
-                        sums.add(MEMBER, rows.half(2 * $h + SKIPPED), &factor.from_odd.0[row]);
-                    }
-                    if const { meet::<R>(block::<R, HALF>(FIRST + MEMBER), PART, $h)[1] } {
-                        let row = const { block::<R, HALF>(FIRST + MEMBER).wrapping_sub($h + 1) };
-                        sums.add(MEMBER, rows.half(2 * $h + 1 + SKIPPED), &factor.from_even.0[row]);
-                    }
-                }; 0 1 2 3)
-            };
-        }
         if const { R <= UNROLLED_MAX } {
-            each!(H in 0..R => { rows!(H); });
+            sums.add_row_by_row::<R, HALF, FIRST, PART, SKIPPED>(rows, factor);
         } else {
-            let [start, end] = const { rows_of_all::<R>(block::<R, HALF>(FIRST), G, PART) };
-            let k = block::<R, HALF>(FIRST);
-            each!(BELOW in 0..4 => {
-                if const { rows_of_all::<R>(block::<R, HALF>(FIRST), G, PART)[0] > BELOW } {
-                    rows!(
-                        rows_of_all::<R>(block::<R, HALF>(FIRST), G, PART)[0]
-                            .saturating_sub(BELOW + 1)
-                    );
-                }
-            }; 0 1 2 3);
-            for h in start..end {
-                let (even, odd) = (rows.half(2 * h + SKIPPED), rows.half(2 * h + 1 + SKIPPED));
-                each!(MEMBER in 0..G => {
-                    // SAFETY: k + MEMBER − h is at least 1, and below R.
-                    let factors = unsafe {
-                        [
-                            factor.from_odd.0.get_unchecked(k + MEMBER - h),
-                            factor.from_even.0.get_unchecked(k + MEMBER - h - 1),
-                        ]
-                    };
-                    sums.add(MEMBER, even, factors[0]);
-                    sums.add(MEMBER, odd, factors[1]);
-                }; 0 1 2 3);
-            }
-            each!(ABOVE in 0..4 => {
-                rows!(rows_of_all::<R>(block::<R, HALF>(FIRST), G, PART)[1] + ABOVE);
-            }; 0 1 2 3);
+            sums.add_in_a_loop::<R, HALF, FIRST, PART, SKIPPED>(rows, factor);
         }
         sums
+    }
+
+    /// Adds all that belongs to the blocks, with a text for each row.
+    #[inline(always)]
+    fn add_row_by_row<
+        const R: usize,
+        const HALF: bool,
+        const FIRST: usize,
+        const PART: bool,
+        const SKIPPED: usize,
+    >(
+        &mut self,
+        rows: &Single<R>,
+        factor: &Double<R>,
+    ) {
+        each!(H in 0..R => {
+            add_two_rows!(self, rows, factor, H);
+        }; 0 1 2 3 4 5 6 7 8 9 10);
+    }
+
+    /// The same with a loop over the rows that meet all blocks.
+    #[inline(always)]
+    fn add_in_a_loop<
+        const R: usize,
+        const HALF: bool,
+        const FIRST: usize,
+        const PART: bool,
+        const SKIPPED: usize,
+    >(
+        &mut self,
+        rows: &Single<R>,
+        factor: &Double<R>,
+    ) {
+        let [start, end] = const { rows_of_all::<R>(block::<R, HALF>(FIRST), G, PART) };
+        let k = block::<R, HALF>(FIRST);
+        each!(BELOW in 0..4 => {
+            if const { rows_of_all::<R>(block::<R, HALF>(FIRST), G, PART)[0] > BELOW } {
+                add_two_rows!(
+                    self, rows, factor,
+                    rows_of_all::<R>(block::<R, HALF>(FIRST), G, PART)[0].saturating_sub(BELOW + 1)
+                );
+            }
+        }; 0 1 2 3);
+        for h in start..end {
+            let (even, odd) = (rows.half(2 * h + SKIPPED), rows.half(2 * h + 1 + SKIPPED));
+            each!(MEMBER in 0..G => {
+                // SAFETY: k + MEMBER − h is below R.
+                let odd_factor = unsafe { factor.from_odd.0.get_unchecked(k + MEMBER - h) };
+                let index = k + MEMBER - h - 1;
+                // SAFETY: k + MEMBER − h is at least 1.
+                let even_factor = unsafe { factor.from_even.0.get_unchecked(index) };
+                self.add(MEMBER, even, odd_factor);
+                self.add(MEMBER, odd, even_factor);
+            }; 0 1 2 3);
+        }
+        each!(ABOVE in 0..4 => {
+            add_two_rows!(
+                self, rows, factor,
+                rows_of_all::<R>(block::<R, HALF>(FIRST), G, PART)[1] + ABOVE
+            );
+        }; 0 1 2 3);
     }
 
     /// Adds the halves of a product to a block.
