@@ -493,8 +493,8 @@ fn families(identities: &[Identity], scenario: &Scenario) -> Vec<Family> {
 fn remark_without_lanes(families: &[Family]) -> Option<String> {
     (!families.is_empty()).then(|| {
         format!(
-            "No lanes are open here for {}: these operations run one at a time, and what is saved \
-             is the work around them.",
+            "No lanes are open here for {}: these operations run one at a time. What is saved \
+             comes from kernels for one operation and from the work around them.",
             Family::listed(families)
         )
     })

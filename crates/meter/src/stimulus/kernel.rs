@@ -39,9 +39,7 @@ impl Algorithm {
     const fn rooms(self) -> &'static [Room] {
         match self {
             Algorithm::Aes128Gcm => &[Room::Aesni, Room::Vaes256, Room::Vaes512],
-            Algorithm::Rsa2048 => {
-                &[Room::Portable, Room::Fma256, Room::Ifma256, Room::Ifma512]
-            }
+            Algorithm::Rsa2048 => &[Room::Portable, Room::Fma256, Room::Ifma256, Room::Ifma512],
             Algorithm::X25519 => &[Room::Ifma256, Room::Ifma512],
         }
     }
