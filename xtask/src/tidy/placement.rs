@@ -125,6 +125,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/curve25519/adx/field.rs", // multiplications in assembly
         "crates/kernels/src/hash/one_message.rs", // the door of rooms with the SHA extensions
         "crates/kernels/src/mont/one/blocks.rs", // stores that stay as they are
+        "crates/kernels/src/mont/one/fma256.rs", // multiply-adds in assembly, loads, stores
         "crates/kernels/src/mont/tiles.rs",   // their assembly
         "crates/kernels/src/sha1/shani.rs",
         "crates/kernels/src/sha2/pairs.rs", // loads and stores of two rooms

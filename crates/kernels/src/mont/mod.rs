@@ -1,10 +1,10 @@
 //! Montgomery arithmetic for RSA: the types of a batch, and one file per room.
 //!
-//! [`Batches::private_crt`] runs private-key operations of one size, each with a key of its own, from
-//! bytes to bytes: as many as a register has lanes; half as many in half the time, as both halves of
-//! each have a lane; or a single one ([`one`]). All reduce, exponentiate modulo both primes,
-//! recombine, and raise every result to the public exponent before they let it go. The mathematics
-//! and its bounds are in `docs/design/radix52.md`.
+//! [`Batches::private_crt`] runs private-key operations of one size, each with a key of its own,
+//! from bytes to bytes: as many as a register has lanes; half as many in half the time, as both
+//! halves of each have a lane; or a single one ([`one`]). All reduce, exponentiate modulo both
+//! primes, recombine, and raise every result to the public exponent before they let it go. The
+//! mathematics and its bounds are in `docs/design/radix52.md`.
 //!
 //! Sizes are counted in 52-bit digits: a prime has `HALF` digits and a modulus `FULL = 2·HALF`.
 //!

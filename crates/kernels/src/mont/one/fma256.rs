@@ -1,4 +1,4 @@
-//! Room fma256 of mont::one: digits of 51 bits are multiplied as double-precision numbers.
+//! Room fma256 of one: digits of 51 bits are multiplied as double-precision numbers.
 //! Secret-independent.
 //!
 //! A fused multiply-add rounds once, so two of them split a product of digits exactly into a high
@@ -399,8 +399,8 @@ impl<const G: usize> Sums<G> {
     }
 }
 
-/// Adds [`Fma256x4::product`] to sums of low and of high halves. LLVM would add up in another order,
-/// for which there are too few registers.
+/// Adds [`Fma256x4::product`] to sums of low and of high halves. LLVM would add up in another
+/// order, for which there are too few registers.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 fn add_product(
@@ -455,11 +455,13 @@ impl<const R: usize> Half<R> {
         each!(GROUP in 0..R.div_ceil(4) => {
             const FIRST: usize = 4 * GROUP;
             macro_rules! group {
-                ($size:literal) => {
-                    half.put(FIRST, &Sums::<$size>::of_blocks::<R, HALF, FIRST, PART, BEGIN, SKIPPED>(
+                ($size:literal) => {{
+                    type Group = Sums<$size>;
+                    let sums = Group::of_blocks::<R, HALF, FIRST, PART, BEGIN, SKIPPED>(
                         room, rows, factor,
-                    ))
-                };
+                    );
+                    half.put(FIRST, &sums);
+                }};
             }
             if const { R >= FIRST + 4 } {
                 group!(4);
@@ -487,8 +489,8 @@ impl<const R: usize> Half<R> {
 /// What columns have above their digit is carried to the next ones, all at once. Returns what the
 /// last one carries, in the place of the lowest.
 ///
-/// Columns are `POSITIVE` too large, and too small by what this carries, `POSITIVE_CARRY`; and so is
-/// the next column into which the result goes.
+/// Columns are `POSITIVE` too large, and too small by what this carries, `POSITIVE_CARRY`; and so
+/// is the next column into which the result goes.
 #[inline(always)]
 fn carry(columns: &mut [Fma256x4]) -> Fma256x4 {
     let room = columns[0].1;
