@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "there is no room \"ifma1024\"; the rooms are portable, ifma256, ifma512, aesni, avx2, \
-             vaes256, avx512, vaes512, shani, vbmi512, adx"
+             vaes256, avx512, vaes512, shani, vbmi512, adx, fma256"
         );
     }
 

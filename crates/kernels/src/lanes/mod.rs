@@ -7,6 +7,8 @@
 #[macro_use]
 mod wide;
 
+#[cfg(test)]
+mod array;
 mod ifma256_x4;
 mod ifma512_x8;
 mod mask;
@@ -14,6 +16,8 @@ mod portable;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub use array::Array;
 pub use ifma256_x4::Ifma256x4;
 pub use ifma512_x8::Ifma512x8;
 pub use mask::LaneMask;

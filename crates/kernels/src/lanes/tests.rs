@@ -54,6 +54,8 @@ impl<L: Lanes> Task<L> for Everything<'_> {
 
 #[test]
 fn all_rooms_agree() {
+    compare::<Array<4>>(());
+    compare::<Array<8>>(());
     for_each_room(|room, policy| match room {
         Room::Portable => compare::<Portable>(()),
         Room::Ifma256 => compare::<Ifma256x4>(Ifma256::enter(policy).unwrap()),

@@ -6,14 +6,16 @@ use std::{array, vec};
 use num_bigint::BigUint;
 use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
+use widelane_testkit::rsa::{TestKey, padded, test_keys};
 
-use super::super::digits::{SHORT_BITS, SHORT_MASK};
+use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK};
+use super::super::key::{CrtKey, CrtParts};
 use super::super::modulus::{Modulus, ShortModulus};
-use super::Operation;
 use super::fma256::{Fma256Multiplier, Fma256x4};
 use super::pairs::{COUNT, Multiplier, Pair};
 use super::products::Products;
-use crate::lanes::{Ifma256x4, Ifma512x8};
+use super::{Operation, confirms_pair, exponentiate_pair, recombine};
+use crate::lanes::{Array, Ifma256x4, Ifma512x8};
 use crate::registers::Register;
 
 /// The shortest modulus, the longest, or a random one.
@@ -92,6 +94,11 @@ fn check<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize, const LON
 
 #[test]
 fn products_of_pairs_equal_num_bigint() {
+    check::<Array<8>, _, 6, 20>((), Products::<_, 6, 4, 21>::new);
+    check::<Array<8>, _, 8, 30>((), Products::<_, 8, 4, 31>::new);
+    check::<Array<8>, _, 11, 40>((), Products::<_, 11, 4, 41>::new);
+    check::<Array<4>, _, 11, 20>((), Products::<_, 11, 2, 21>::new);
+
     let policy = Policy::open();
     let mut visited = 0;
     if let Some(room) = Ifma512::enter(&policy) {
@@ -112,4 +119,43 @@ fn products_of_pairs_equal_num_bigint() {
     }
     let rooms = [Room::Ifma512, Room::Ifma256, Room::Fma256];
     assert_eq!(visited, rooms.into_iter().filter(|room| room.is_supported()).count());
+}
+
+/// Both exponentiations of a private operation, and its check.
+fn check_powers<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize>(
+    room: L::Room,
+    new: impl Fn(L::Room, &CrtKey<20, 40>) -> M,
+) {
+    let key = &test_keys(2048)[0];
+    let TestKey { n, e, p, q, dp, dq, qinv, .. } = key;
+    let e = e.iter().fold(0, |e, byte| e << 8 | u64::from(*byte));
+    let prepared = CrtKey::<20, 40>::new(&CrtParts { n, e, p, q, dp, dq, qinv });
+    let [n, p, q, dp, dq] = [n, p, q, dp, dq].map(|bytes| BigUint::from_bytes_be(bytes));
+    let mut random = Random::new(20);
+    for turn in 0..4 {
+        let number = factor(&n, turn, &mut random) % &n;
+        let digits = prepared.modulus_digits(&padded(&number, 256));
+        let powers = exponentiate_pair(room, &prepared, &digits, new(room, &prepared));
+        for (power, (m, exponent)) in powers.iter().zip([(&p, &dp), (&q, &dq)]) {
+            let power =
+                power.iter().rev().fold(BigUint::ZERO, |z, digit| (z << DIGIT_BITS) + digit);
+            assert_eq!(power, number.modpow(exponent, m), "turn {turn}");
+        }
+        let mut result = recombine(&prepared, &powers[0], &powers[1]);
+        let confirms = |result: &[u64; 40]| {
+            confirms_pair(room, &prepared, &digits, result, new(room, &prepared))
+        };
+        assert!(confirms(&result), "turn {turn}");
+        result[turn] ^= 1;
+        assert!(!confirms(&result), "turn {turn}");
+    }
+}
+
+#[test]
+fn powers_of_pairs_equal_num_bigint() {
+    check_powers::<Array<8>, _, 6>((), Products::<_, 6, 4, 21>::of_primes);
+    check_powers::<Array<4>, _, 11>((), Products::<_, 11, 2, 21>::of_primes);
+    if let Some(room) = Fma256::enter(&Policy::open()) {
+        check_powers::<Fma256x4, _, 11>(room, Fma256Multiplier::<11>::of_primes);
+    }
 }
