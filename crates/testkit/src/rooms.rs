@@ -104,6 +104,13 @@ pub fn has_x25519() -> bool {
     is_open || has_lanes()
 }
 
+/// Whether operations with private RSA keys are done by kernels, by CPU and policy: in lanes, or one
+/// at a time.
+pub fn has_rsa() -> bool {
+    let is_open = Room::Fma256.is_supported() && policy_here().allows(Room::Fma256);
+    is_open || has_lanes()
+}
+
 /// Whether a cipher in `room` is faster on this machine than OpenSSL's own, so that the provider
 /// offers it.
 pub fn outruns_openssl(kind: CipherKind, room: Room) -> bool {

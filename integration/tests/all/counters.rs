@@ -14,7 +14,7 @@ use serde_json::Value;
 use widelane_bench::server::Key;
 use widelane_integration::crowd::Crowd;
 use widelane_integration::server::{Kind, Server, widelane};
-use widelane_testkit::rooms::has_lanes;
+use widelane_testkit::rooms::has_rsa;
 use widelane_testkit::server::free_address;
 
 /// Whole handshakes, and nothing else.
@@ -52,8 +52,8 @@ fn every_handshake_is_told_once() -> Result<()> {
     assert_eq!((sum("fallbacks"), sum("faults_detected")), (0, 0));
     let kinds = processes.iter().filter_map(|row| row["kinds"].as_array()).flatten();
     let rsa = kinds.filter(|kind| kind["kind"] == "rsa-2048");
-    // Without lanes to fill, OpenSSL signs.
-    let signed = if has_lanes() { HANDSHAKES } else { 0 };
+    // Without a kernel, OpenSSL signs.
+    let signed = if has_rsa() { HANDSHAKES } else { 0 };
     assert_eq!(rsa.filter_map(|kind| kind["operations"].as_u64()).sum::<u64>(), signed, "{top}");
     assert!(processes.iter().all(|row| row["command"] == "nginx"), "{top}");
 

@@ -20,7 +20,6 @@ use widelane_bridge::counters::CipherKind;
 use widelane_cpu::{Adx, Fma256, Ifma256, Ifma512, Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
-use widelane_crypto::rsa::Rsa;
 use widelane_host::counters::Counts;
 use widelane_qat_stand_in::VARIABLE;
 use widelane_testkit::rooms::{outruns_openssl, policy_here_up_to};
@@ -107,13 +106,8 @@ pub fn done(command: &mut Command) -> String {
     text
 }
 
-/// The room in which batches run in a program that is told how wide registers may be.
-pub fn room(width: Width) -> Room {
-    Rsa::choose(&policy_here_up_to(width)).room()
-}
-
-/// Whether operations may run in a room there: the kernels of all that the policy leaves open are
-/// chosen by what they cost.
+/// Whether operations may run in a room, in a program that is told how wide registers may be: the
+/// kernels of all that the policy leaves open are chosen by what they cost.
 pub fn may_run(room: Room, width: Width) -> bool {
     let policy = policy_here_up_to(width);
     match room {

@@ -6,10 +6,11 @@ use std::process::Stdio;
 use std::thread;
 
 use widelane_cpu::{Room, Width};
-use widelane_testkit::rooms::has_lanes;
+use widelane_crypto::rsa::Rsa;
+use widelane_testkit::rooms::{has_lanes, has_rsa, policy_here_up_to};
 
 use crate::common::server::Server;
-use crate::common::{Place, done, may_run, room};
+use crate::common::{Place, done, may_run};
 
 /// Signs by our provider and verifies by the machine's OpenSSL, and the other way round.
 fn crosses(place: &Place, key: &str, options: &str) {
@@ -69,8 +70,8 @@ fn every_padding_and_digest_verifies() {
     let signed = place.sum(|counters| counters.jobs_synchronous);
     let delegated = place.sum(|counters| counters.jobs_delegated);
     // MD5 and X9.31 are the default provider's business; the other 13 are ours where there are
-    // lanes.
-    let expected = if has_lanes() { (13, 2) } else { (0, 15) };
+    // kernels.
+    let expected = if has_rsa() { (13, 2) } else { (0, 15) };
     assert_eq!((signed, delegated), expected);
 }
 
@@ -153,7 +154,8 @@ fn jobs_run_in_their_room(width: Width) {
         speed.env("WIDELANE_COUNTERS_DIR", place.path("counters"));
         speed.env("WIDELANE_MAX_SIMD_BITWIDTH", width.bits().to_string());
         done(&mut speed);
-        let open = room(width);
+        let rsa = Rsa::choose(&policy_here_up_to(width));
+        let open = rsa.room();
         for other in Room::ALL {
             let runs = place.sum(|counters| counters.runs_by_room[other as usize]);
             let said = format!("{key}, {width:?}: {runs} runs in {}", other.name());
@@ -164,9 +166,9 @@ fn jobs_run_in_their_room(width: Width) {
             }
         }
         let lanes = place.counters()[0].lanes;
-        assert_eq!(lanes == 1, open == Room::Portable);
+        assert_eq!(lanes, rsa.lanes(), "{width:?}");
         let full = place.sum(|counters| counters.batches_by_fill[lanes]);
-        assert_eq!(full > 0, lanes > 1, "{key}, {width:?}: {full} full batches");
+        assert_eq!(full > 0, open != Room::Portable, "{key}, {width:?}: {full} full batches");
         for failures in [
             place.sum(|counters| counters.fallbacks),
             place.sum(|counters| counters.faults_detected),

@@ -6,7 +6,7 @@ use std::path::Path;
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
 use widelane_host::counters::Counts;
-use widelane_testkit::rooms::{has_lanes, has_x25519};
+use widelane_testkit::rooms::{has_lanes, has_rsa, has_x25519};
 
 /// Sums over all processes of a server, dead ones included.
 #[derive(Debug, Default)]
@@ -86,8 +86,8 @@ impl Sums {
         kind.batched + kind.single
     }
 
-    /// Whether there are lanes to fill, as CPU and policy say too; without, every operation is
-    /// left to OpenSSL.
+    /// Whether there are lanes to fill, as CPU and policy say too; without, operations are done one
+    /// at a time, by a kernel for one job or by OpenSSL.
     pub fn has_lanes(&self) -> bool {
         assert_eq!(self.lanes > 1, has_lanes(), "{self:?}");
         self.lanes > 1
@@ -145,13 +145,21 @@ impl Sums {
         assert!(full(self) > full(before), "no full batch ran: {self:?}");
     }
 
-    /// Asserts that the default provider did everything but X25519, which has a kernel for one job.
+    /// Asserts that the default provider did everything that has no kernel for one job.
     fn assert_delegated(&self) {
-        assert!(self.jobs_delegated > 0, "there was nothing to do: {self:?}");
-        let x25519 = &self.by_kind[OperationKind::X25519Derive as usize];
-        let parked = self.parked_of(OperationKind::X25519Derive);
-        assert_eq!(self.parked() - parked, 0, "{self:?}");
-        assert_eq!(self.jobs_synchronous - x25519.synchronous, 0, "{self:?}");
-        assert!(has_x25519() || parked + x25519.synchronous == 0, "{self:?}");
+        let operations =
+            |kind: OperationKind| self.parked_of(kind) + self.by_kind[kind as usize].synchronous;
+        let has_kernel = |kind: &OperationKind| match kind {
+            OperationKind::X25519Derive => has_x25519(),
+            OperationKind::Rsa2048 | OperationKind::Rsa3072 | OperationKind::Rsa4096 => has_rsa(),
+            _ => false,
+        };
+        let (with_kernel, others): (Vec<_>, Vec<_>) =
+            OperationKind::ALL.into_iter().partition(has_kernel);
+        let ours: u64 = with_kernel.into_iter().map(operations).sum();
+        assert!(ours + self.jobs_delegated > 0, "there was nothing to do: {self:?}");
+        assert_eq!(self.parked() + self.jobs_synchronous, ours, "{self:?}");
+        let parked: u64 = others.into_iter().map(|kind| self.parked_of(kind)).sum();
+        assert_eq!(parked, 0, "{self:?}");
     }
 }
