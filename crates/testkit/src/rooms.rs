@@ -104,8 +104,8 @@ pub fn has_x25519() -> bool {
     is_open || has_lanes()
 }
 
-/// Whether operations with private RSA keys are done by kernels, by CPU and policy: in lanes, or one
-/// at a time.
+/// Whether operations with private RSA keys are done by kernels, by CPU and policy: in lanes, or
+/// one at a time.
 pub fn has_rsa() -> bool {
     let is_open = Room::Fma256.is_supported() && policy_here().allows(Room::Fma256);
     is_open || has_lanes()
