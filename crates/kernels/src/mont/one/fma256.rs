@@ -425,7 +425,8 @@ fn add_product(
             factor = in(reg) factor,
             high = inout(ymm_reg) high,
             low = inout(ymm_reg) low,
-            options(pure, readonly, nostack, preserves_flags),
+            // Not `preserves_flags`: a rounded sum is noted in MXCSR.
+            options(pure, readonly, nostack),
         );
     }
     [low, high]
