@@ -143,16 +143,17 @@ impl Description {
 
     /// Which operations run together here; what that saves, only a measurement tells.
     fn answer(&self) -> (Tone, String) {
-        let lanes = |family: &Family| family.room_with_lanes(&self.policy);
         let mut rooms: Vec<(Room, Vec<Family>)> = Vec::new();
-        for (family, room) in Family::ALL.iter().filter_map(|family| Some((family, lanes(family)?)))
-        {
-            match rooms.iter_mut().find(|(known, _)| *known == room) {
-                Some((_, families)) => families.push(*family),
-                None => rooms.push((room, vec![*family])),
+        let mut alone = Vec::new();
+        for family in Family::ALL {
+            match family.room_with_lanes(&self.policy) {
+                None => alone.push(family),
+                Some(room) => match rooms.iter_mut().find(|(known, _)| *known == room) {
+                    Some((_, families)) => families.push(family),
+                    None => rooms.push((room, vec![family])),
+                },
             }
         }
-        let alone = Family::without_lanes(&Family::ALL, &self.policy);
         if rooms.is_empty() {
             let answer = "Public-key operations run one at a time here: no room with lanes is \
                           open. What Widelane saves is the work around them; `widelane compare` \

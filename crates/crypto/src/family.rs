@@ -34,39 +34,29 @@ impl Family {
     /// machine has and `policy` leaves open; none if they run one by one.
     #[must_use]
     pub fn room_with_lanes(self, policy: &Policy) -> Option<Room> {
-        let several = |(lanes, _): &(usize, Room)| *lanes > 1;
-        let widest = match self {
+        fn widest<K>(kernels: &[K], place: impl Fn(&K) -> (usize, Room)) -> Option<Room> {
+            let several = |(lanes, room)| (lanes > 1).then_some(room);
+            kernels.iter().rev().map(place).find_map(several)
+        }
+        match self {
             Family::Rsa => {
-                let kernels = Rsa::choose(policy).kernels();
-                kernels.iter().map(|kernel| (kernel.lanes(), kernel.room())).rfind(several)
+                widest(&Rsa::choose(policy).kernels(), |kernel| (kernel.lanes(), kernel.room()))
             }
             Family::NistCurves => {
-                let kernels = Ec::kernels(policy);
-                kernels.iter().map(|kernel| (kernel.lanes(), kernel.room())).rfind(several)
+                widest(&Ec::kernels(policy), |kernel| (kernel.lanes(), kernel.room()))
             }
             Family::X25519 => {
-                let kernels = X25519::kernels(policy);
-                kernels.iter().map(|kernel| (kernel.lanes(), kernel.room())).rfind(several)
+                widest(&X25519::kernels(policy), |kernel| (kernel.lanes(), kernel.room()))
             }
             Family::Ed25519 => {
-                let kernels = Ed25519::kernels(policy);
-                kernels.iter().map(|kernel| (kernel.lanes(), kernel.room())).rfind(several)
+                widest(&Ed25519::kernels(policy), |kernel| (kernel.lanes(), kernel.room()))
             }
             Family::MlKem => {
-                let ml_kem = MlKem::choose(ParameterSet::MlKem768, policy);
+                let room = MlKem::choose(ParameterSet::MlKem768, policy).room();
                 // Its portable room takes several jobs too, one after the other.
-                let kernel = Some((ml_kem.lanes(), ml_kem.room()));
-                kernel.filter(|(_, room)| *room != Room::Portable)
+                (room != Room::Portable).then_some(room)
             }
-        };
-        widest.map(|(_, room)| room)
-    }
-
-    /// Those of `families` that have no lanes under `policy`.
-    #[must_use]
-    pub fn without_lanes(families: &[Family], policy: &Policy) -> Vec<Family> {
-        let lacks = |family: &Family| family.room_with_lanes(policy).is_none();
-        families.iter().copied().filter(lacks).collect()
+        }
     }
 
     /// `RSA, X25519 and ML-KEM`.
@@ -113,7 +103,7 @@ mod tests {
     #[test]
     fn general_purpose_registers_have_no_lanes() {
         let narrow = Policy::up_to(Width::W128);
-        assert_eq!(Family::without_lanes(&Family::ALL, &narrow), Family::ALL);
+        assert_eq!(Family::ALL.map(|family| family.room_with_lanes(&narrow)), [None; 5]);
     }
 
     #[test]

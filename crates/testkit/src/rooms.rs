@@ -87,11 +87,15 @@ fn policy_with(variable: impl Fn(&str) -> Option<OsString>) -> Policy {
     policy::resolve(&inputs).expect("the policy of this machine is well-formed").policy
 }
 
+/// Whether one of `rooms` can be entered, by CPU and policy.
+fn is_open(rooms: &[Room]) -> bool {
+    let policy = policy_here();
+    rooms.iter().any(|room| room.is_supported() && policy.allows(*room))
+}
+
 /// Whether public-key operations can be batched, by CPU and policy. Says so if not.
 pub fn has_lanes() -> bool {
-    let policy = policy_here();
-    let is_open = |room: &Room| room.is_supported() && policy.allows(*room);
-    let has_lanes = [Room::Ifma256, Room::Ifma512].iter().any(is_open);
+    let has_lanes = is_open(&[Room::Ifma256, Room::Ifma512]);
     if !has_lanes {
         eprintln!("nothing waits for others: no room with lanes is here and open");
     }
@@ -100,15 +104,13 @@ pub fn has_lanes() -> bool {
 
 /// Whether operations of X25519 are done by kernels, by CPU and policy: in lanes, or one at a time.
 pub fn has_x25519() -> bool {
-    let is_open = Room::Adx.is_supported() && policy_here().allows(Room::Adx);
-    is_open || has_lanes()
+    is_open(&[Room::Adx]) || has_lanes()
 }
 
 /// Whether operations with private RSA keys are done by kernels, by CPU and policy: in lanes, or
 /// one at a time.
 pub fn has_rsa() -> bool {
-    let is_open = Room::Fma256.is_supported() && policy_here().allows(Room::Fma256);
-    is_open || has_lanes()
+    is_open(&[Room::Fma256]) || has_lanes()
 }
 
 /// Whether a cipher in `room` is faster on this machine than OpenSSL's own, so that the provider

@@ -32,6 +32,18 @@ impl<const N: usize> Array<N> {
     }
 }
 
+/// Implements operations of two registers by those of their words.
+macro_rules! by_lane {
+    ($($name:ident)*) => {
+        $(
+            #[inline(never)]
+            fn $name(self, other: Self) -> Self {
+                self.each(other, u64::$name)
+            }
+        )*
+    };
+}
+
 impl<const N: usize> Register for Array<N> {
     type Room = ();
     type Word = u64;
@@ -57,30 +69,7 @@ impl<const N: usize> Register for Array<N> {
     #[inline(never)]
     fn room(self) {}
 
-    #[inline(never)]
-    fn add(self, other: Self) -> Self {
-        self.each(other, u64::add)
-    }
-
-    #[inline(never)]
-    fn sub(self, other: Self) -> Self {
-        self.each(other, u64::sub)
-    }
-
-    #[inline(never)]
-    fn and(self, other: Self) -> Self {
-        self.each(other, u64::and)
-    }
-
-    #[inline(never)]
-    fn or(self, other: Self) -> Self {
-        self.each(other, u64::or)
-    }
-
-    #[inline(never)]
-    fn xor(self, other: Self) -> Self {
-        self.each(other, u64::xor)
-    }
+    by_lane!(add sub and or xor);
 
     #[inline(never)]
     fn shl(self, bits: u32) -> Self {
@@ -112,10 +101,7 @@ impl<const N: usize> Lanes for Array<N> {
         registers.as_flattened()
     }
 
-    #[inline(never)]
-    fn mul(self, other: Self) -> Self {
-        self.each(other, u64::mul)
-    }
+    by_lane!(mul);
 
     #[inline(never)]
     fn shr_signed(self, bits: u32) -> Self {

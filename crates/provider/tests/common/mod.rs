@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use widelane_bridge::counters::CipherKind;
-use widelane_cpu::{Adx, Fma256, Ifma256, Ifma512, Policy, Room, Width};
+use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_host::counters::Counts;
@@ -109,14 +109,8 @@ pub fn done(command: &mut Command) -> String {
 /// Whether operations may run in a room, in a program that is told how wide registers may be: the
 /// kernels of all that the policy leaves open are chosen by what they cost.
 pub fn may_run(room: Room, width: Width) -> bool {
-    let policy = policy_here_up_to(width);
-    match room {
-        Room::Ifma256 => Ifma256::enter(&policy).is_some(),
-        Room::Ifma512 => Ifma512::enter(&policy).is_some(),
-        Room::Adx => Adx::enter(&policy).is_some(),
-        Room::Fma256 => Fma256::enter(&policy).is_some(),
-        _ => false,
-    }
+    let has_kernels = matches!(room, Room::Ifma256 | Room::Ifma512 | Room::Adx | Room::Fma256);
+    has_kernels && room.is_supported() && policy_here_up_to(width).allows(room)
 }
 
 /// The ciphers that the provider offers under a policy, each with its room: those of a room that is

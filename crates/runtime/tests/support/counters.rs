@@ -74,16 +74,18 @@ impl Sums {
     /// RSA operations, those that could not wait included.
     pub fn rsa(&self) -> u64 {
         let kinds = [OperationKind::Rsa2048, OperationKind::Rsa3072, OperationKind::Rsa4096];
-        kinds
-            .map(|kind| self.parked_of(kind) + self.by_kind[kind as usize].synchronous)
-            .iter()
-            .sum()
+        kinds.map(|kind| self.done_of(kind)).iter().sum()
     }
 
     /// Operations of a kind that waited for others on an event loop.
     pub fn parked_of(&self, kind: OperationKind) -> u64 {
         let kind = &self.by_kind[kind as usize];
         kind.batched + kind.single
+    }
+
+    /// Those of a kind that kernels did: those that waited, and those that could not.
+    fn done_of(&self, kind: OperationKind) -> u64 {
+        self.parked_of(kind) + self.by_kind[kind as usize].synchronous
     }
 
     /// Whether there are lanes to fill, as CPU and policy say too; without, operations are done one
@@ -96,7 +98,7 @@ impl Sums {
     /// Asserts that operations waited for others, so many if a number is given.
     pub fn assert_parked(&self, count: Option<u64>) {
         if !self.has_lanes() {
-            return self.assert_delegated();
+            return self.assert_one_by_one();
         }
         assert!(self.parked() > 0, "no operation was parked: {self:?}");
         assert!(count.is_none_or(|count| self.parked() == count), "not {count:?}: {self:?}");
@@ -105,7 +107,7 @@ impl Sums {
     /// Asserts that operations of this kind waited for others, and that none could not.
     pub fn assert_parked_kind(&self, kind: OperationKind) {
         if !self.has_lanes() {
-            return self.assert_delegated();
+            return self.assert_one_by_one();
         }
         assert!(self.parked_of(kind) > 0, "no {} was parked: {self:?}", kind.name());
         assert_eq!(self.by_kind[kind as usize].synchronous, 0, "{}: {self:?}", kind.name());
@@ -114,7 +116,7 @@ impl Sums {
     /// Asserts that so many signatures waited for others.
     pub fn assert_signed(&self, count: u64) {
         if !self.has_lanes() {
-            return self.assert_delegated();
+            return self.assert_one_by_one();
         }
         assert_eq!(self.signed(), count, "{self:?}");
     }
@@ -122,7 +124,7 @@ impl Sums {
     /// Asserts that at least so many batches closed because nothing else was to come.
     pub fn assert_closed_idle(&self, count: u64) {
         if !self.has_lanes() {
-            return self.assert_delegated();
+            return self.assert_one_by_one();
         }
         assert!(self.closed_idle >= count, "{self:?}");
     }
@@ -137,7 +139,7 @@ impl Sums {
         assert!(self.handshakes > before.handshakes, "no handshake was driven: {self:?}");
         assert_eq!(self.fallbacks, 0, "{self:?}");
         if !self.has_lanes() {
-            return self.assert_delegated();
+            return self.assert_one_by_one();
         }
         assert!(self.parked() > before.parked(), "no operation was parked: {self:?}");
         assert!(self.closed_full > before.closed_full, "the lanes were never full: {self:?}");
@@ -146,9 +148,7 @@ impl Sums {
     }
 
     /// Asserts that the default provider did everything that has no kernel for one job.
-    fn assert_delegated(&self) {
-        let operations =
-            |kind: OperationKind| self.parked_of(kind) + self.by_kind[kind as usize].synchronous;
+    fn assert_one_by_one(&self) {
         let has_kernel = |kind: &OperationKind| match kind {
             OperationKind::X25519Derive => has_x25519(),
             OperationKind::Rsa2048 | OperationKind::Rsa3072 | OperationKind::Rsa4096 => has_rsa(),
@@ -156,7 +156,7 @@ impl Sums {
         };
         let (with_kernel, others): (Vec<_>, Vec<_>) =
             OperationKind::ALL.into_iter().partition(has_kernel);
-        let ours: u64 = with_kernel.into_iter().map(operations).sum();
+        let ours: u64 = with_kernel.into_iter().map(|kind| self.done_of(kind)).sum();
         assert!(ours + self.jobs_delegated > 0, "there was nothing to do: {self:?}");
         assert_eq!(self.parked() + self.jobs_synchronous, ours, "{self:?}");
         let parked: u64 = others.into_iter().map(|kind| self.parked_of(kind)).sum();

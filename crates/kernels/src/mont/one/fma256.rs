@@ -16,9 +16,8 @@ use widelane_cpu::Fma256;
 use widelane_secret::{wipe, wipe_ymm_registers};
 
 use super::super::digits::{SHORT_BITS, SHORT_MASK};
-use super::super::key::CrtKey;
 use super::super::modulus::{Modulus, ShortModulus};
-use super::pairs::{COUNT, Multiplier, Pair, PairTable, each};
+use super::pairs::{ABOVE_DIAGONAL, ALL, COUNT, LOWER, Multiplier, Pair, PairTable, UPPER, each};
 use super::{ENTRIES, Operation};
 use crate::registers::{Register, Task};
 
@@ -135,13 +134,6 @@ impl<const R: usize> Single<R> {
         intrinsic!(_mm256_broadcast_pd(&half))
     }
 
-    #[inline(always)]
-    fn store(&mut self, registers: &[Fma256x4; R]) {
-        for (row, register) in self.0.iter_mut().zip(registers) {
-            row.store(register.to_doubles());
-        }
-    }
-
     fn wipe(&mut self) {
         for row in &mut self.0 {
             // SAFETY: both types are the same number of bytes, and all their values are valid.
@@ -160,17 +152,6 @@ struct Double<const R: usize> {
 
 impl<const R: usize> Double<R> {
     const ZERO: Self = Double { from_even: Single::ZERO, from_odd: Single::ZERO };
-
-    #[inline(always)]
-    fn store(&mut self, registers: &[Fma256x4; R]) {
-        let mut below = Fma256x4::splat(registers[0].room(), 0);
-        for (index, register) in registers.iter().enumerate() {
-            let register = Fma256x4::of_bits(register.room(), register.to_doubles());
-            self.from_even.0[index].store(register.bits());
-            self.from_odd.0[index].store(register.up_from(below).bits());
-            below = register;
-        }
-    }
 }
 
 /// Factors and moduli m of two multiplications side by side: of D = 2·`R` − 1 digits, in `R`
@@ -189,16 +170,6 @@ pub(super) struct Fma256Multiplier<const R: usize> {
     /// The lower half of the product, then the quotients. Half k is digit k − 1.
     lower: Single<R>,
 }
-
-/// The halves of the columns of a product, of which both have as many blocks.
-const LOWER: bool = false;
-/// As above.
-const UPPER: bool = true;
-
-/// Which of the products of two digits: all of them, or those of a digit and a higher one.
-const ALL: bool = false;
-/// As above.
-const ABOVE_DIAGONAL: bool = true;
 
 /// What columns begin with: those of which nothing is carried, those that are carried, half of both
 /// for columns that are doubled, and those of the result.
@@ -506,41 +477,6 @@ fn carry(columns: &mut [Fma256x4]) -> Fma256x4 {
 }
 
 impl<const R: usize> Fma256Multiplier<R> {
-    /// Factors that are zero, for the primes of a key.
-    pub(super) fn of_primes<const HALF: usize, const FULL: usize>(
-        room: Fma256,
-        key: &CrtKey<HALF, FULL>,
-    ) -> Self {
-        Self::new(room, [&key.p, &key.q], key.short.each_ref())
-    }
-
-    /// Factors that are zero.
-    pub(super) fn new<const LONG: usize>(
-        room: Fma256,
-        moduli: [&Modulus<LONG>; COUNT],
-        short: [&ShortModulus<LONG>; COUNT],
-    ) -> Self {
-        assert!(2 * R == LONG + 2, "a multiplier has a digit more than a modulus of 52-bit digits");
-        let m = Pair::<Fma256x4, R>::new(moduli.map(|modulus| &modulus.m[..]));
-        let mut inverse = Pair::from_short(short.map(|modulus| &modulus.inverse[..]));
-        for (index, modulus) in short.iter().enumerate() {
-            if let Some(top) = inverse.digits_mut(index).nth(LONG) {
-                *top = modulus.inverse_top;
-            }
-        }
-        let mut multiplier = Fma256Multiplier {
-            x: Double::ZERO,
-            y: Single::ZERO,
-            m: Double::ZERO,
-            inverse: Double::ZERO,
-            lower: Single::ZERO,
-        };
-        for (target, numbers) in [(&mut multiplier.m, &m), (&mut multiplier.inverse, &inverse)] {
-            Fma256x4::call(room, Place { numbers, target });
-        }
-        multiplier
-    }
-
     #[inline(always)]
     fn operate(&mut self, room: Fma256, operation: Operation) {
         let zero = Fma256x4::splat(room, 0);
@@ -638,6 +574,26 @@ impl<const R: usize> Fma256Multiplier<R> {
 }
 
 impl<const R: usize> Multiplier<Fma256x4, R> for Fma256Multiplier<R> {
+    fn new<const LONG: usize>(
+        room: Fma256,
+        moduli: [&Modulus<LONG>; COUNT],
+        short: [&ShortModulus<LONG>; COUNT],
+    ) -> Self {
+        assert!(2 * R == LONG + 2, "a multiplier has a digit more than a modulus of 52-bit digits");
+        let [m, inverse] = Pair::<Fma256x4, R>::of_moduli(moduli, short);
+        let mut multiplier = Fma256Multiplier {
+            x: Double::ZERO,
+            y: Single::ZERO,
+            m: Double::ZERO,
+            inverse: Double::ZERO,
+            lower: Single::ZERO,
+        };
+        for (target, numbers) in [(&mut multiplier.m, &m), (&mut multiplier.inverse, &inverse)] {
+            Fma256x4::call(room, Place { numbers, target });
+        }
+        multiplier
+    }
+
     fn set_x(&mut self, room: Fma256, x: &Pair<Fma256x4, R>) {
         Fma256x4::call(room, Place { numbers: x, target: &mut self.x });
     }
@@ -647,7 +603,7 @@ impl<const R: usize> Multiplier<Fma256x4, R> for Fma256Multiplier<R> {
     }
 
     fn x(&self, room: Fma256) -> Pair<Fma256x4, R> {
-        Fma256x4::call(room, Result(self))
+        Fma256x4::call(room, Read(self))
     }
 
     fn run(&mut self, room: Fma256, operation: Operation, times: usize) {
@@ -677,14 +633,22 @@ trait Target<const R: usize> {
 impl<const R: usize> Target<R> for Single<R> {
     #[inline(always)]
     fn store(&mut self, registers: &[Fma256x4; R]) {
-        Single::store(self, registers);
+        for (row, register) in self.0.iter_mut().zip(registers) {
+            row.store(register.to_doubles());
+        }
     }
 }
 
 impl<const R: usize> Target<R> for Double<R> {
     #[inline(always)]
     fn store(&mut self, registers: &[Fma256x4; R]) {
-        Double::store(self, registers);
+        let mut below = Fma256x4::splat(registers[0].room(), 0);
+        for (index, register) in registers.iter().enumerate() {
+            let register = Fma256x4::of_bits(register.room(), register.to_doubles());
+            self.from_even.0[index].store(register.bits());
+            self.from_odd.0[index].store(register.up_from(below).bits());
+            below = register;
+        }
     }
 }
 
@@ -733,9 +697,9 @@ impl<const R: usize> Task<Fma256x4> for Select<'_, R> {
 }
 
 /// The result plus m, which is not below zero, with all its digits carried.
-struct Result<'a, const R: usize>(&'a Fma256Multiplier<R>);
+struct Read<'a, const R: usize>(&'a Fma256Multiplier<R>);
 
-impl<const R: usize> Task<Fma256x4> for Result<'_, R> {
+impl<const R: usize> Task<Fma256x4> for Read<'_, R> {
     type Output = Pair<Fma256x4, R>;
 
     #[inline(always)]

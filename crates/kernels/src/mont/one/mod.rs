@@ -76,7 +76,21 @@ pub trait Alone: Register<Word = u64> {
     ) -> bool;
 }
 
-// Conditions of constants, or everything would be compiled for every register and size.
+/// The expression for primes of so many digits. By conditions of constants, or everything would be
+/// compiled for every size.
+macro_rules! by_size {
+    ($half:ident: 20 => $for20:expr, 30 => $for30:expr, 40 => $for40:expr $(,)?) => {
+        if const { $half == 20 } {
+            $for20
+        } else if const { $half == 30 } {
+            $for30
+        } else if const { $half == 40 } {
+            $for40
+        } else {
+            unreachable!("no key has primes of {} digits", $half)
+        }
+    };
+}
 
 impl Alone for Ifma512x8 {
     fn powers<const HALF: usize, const FULL: usize>(
@@ -84,15 +98,11 @@ impl Alone for Ifma512x8 {
         key: &CrtKey<HALF, FULL>,
         input: &[u64; FULL],
     ) -> [[u64; HALF]; COUNT] {
-        if const { HALF == 20 } {
-            exponentiate_pair(room, key, input, Products::<Self, 6, 4, 21>::of_primes(room, key))
-        } else if const { HALF == 30 } {
-            exponentiate_pair(room, key, input, Products::<Self, 8, 4, 31>::of_primes(room, key))
-        } else if const { HALF == 40 } {
-            exponentiate_pair(room, key, input, Products::<Self, 11, 4, 41>::of_primes(room, key))
-        } else {
-            unreachable!("no key has primes of {HALF} digits")
-        }
+        by_size!(HALF:
+            20 => exponentiate_pair::<Products<Self, 6, 4, 21>, _, _, _, _>(room, key, input),
+            30 => exponentiate_pair::<Products<Self, 8, 4, 31>, _, _, _, _>(room, key, input),
+            40 => exponentiate_pair::<Products<Self, 11, 4, 41>, _, _, _, _>(room, key, input),
+        )
     }
 
     fn confirms<const HALF: usize, const FULL: usize>(
@@ -101,18 +111,12 @@ impl Alone for Ifma512x8 {
         input: &[u64; FULL],
         result: &[u64; FULL],
     ) -> bool {
-        let mut power = if const { HALF == 20 } {
-            raise_to_public(room, key, result, Rows::<Self, 5>::new(&key.n), &key.n.rr)
-        } else if const { HALF == 30 } {
-            public_power_by_blocks::<Self, 8, HALF, FULL>(room, key, result)
-        } else if const { HALF == 40 } {
-            public_power_by_blocks::<Self, 10, HALF, FULL>(room, key, result)
-        } else {
-            unreachable!("no key has primes of {HALF} digits")
-        };
-        let is_right = are_equal(input, &power);
-        wipe(&mut power);
-        is_right
+        let power = by_size!(HALF:
+            20 => raise_to_public(room, key, result, Rows::<Self, 5>::new(&key.n), &key.n.rr),
+            30 => public_power_by_blocks::<Self, 8, HALF, FULL>(room, key, result),
+            40 => public_power_by_blocks::<Self, 10, HALF, FULL>(room, key, result),
+        );
+        is_power(input, power)
     }
 }
 
@@ -122,15 +126,11 @@ impl Alone for Ifma256x4 {
         key: &CrtKey<HALF, FULL>,
         input: &[u64; FULL],
     ) -> [[u64; HALF]; COUNT] {
-        if const { HALF == 20 } {
-            exponentiate_pair(room, key, input, Products::<Self, 11, 2, 21>::of_primes(room, key))
-        } else if const { HALF == 30 } {
-            exponentiate::<Self, 8, HALF, FULL>(room, key, input)
-        } else if const { HALF == 40 } {
-            exponentiate::<Self, 10, HALF, FULL>(room, key, input)
-        } else {
-            unreachable!("no key has primes of {HALF} digits")
-        }
+        by_size!(HALF:
+            20 => exponentiate_pair::<Products<Self, 11, 2, 21>, _, _, _, _>(room, key, input),
+            30 => exponentiate::<Self, 8, HALF, FULL>(room, key, input),
+            40 => exponentiate::<Self, 10, HALF, FULL>(room, key, input),
+        )
     }
 
     fn confirms<const HALF: usize, const FULL: usize>(
@@ -139,18 +139,12 @@ impl Alone for Ifma256x4 {
         input: &[u64; FULL],
         result: &[u64; FULL],
     ) -> bool {
-        let mut power = if const { HALF == 20 } {
-            public_power_by_blocks::<Self, 10, HALF, FULL>(room, key, result)
-        } else if const { HALF == 30 } {
-            public_power_by_blocks::<Self, 15, HALF, FULL>(room, key, result)
-        } else if const { HALF == 40 } {
-            public_power_by_blocks::<Self, 20, HALF, FULL>(room, key, result)
-        } else {
-            unreachable!("no key has primes of {HALF} digits")
-        };
-        let is_right = are_equal(input, &power);
-        wipe(&mut power);
-        is_right
+        let power = by_size!(HALF:
+            20 => public_power_by_blocks::<Self, 10, HALF, FULL>(room, key, result),
+            30 => public_power_by_blocks::<Self, 15, HALF, FULL>(room, key, result),
+            40 => public_power_by_blocks::<Self, 20, HALF, FULL>(room, key, result),
+        );
+        is_power(input, power)
     }
 }
 
@@ -160,15 +154,11 @@ impl Alone for Fma256x4 {
         key: &CrtKey<HALF, FULL>,
         input: &[u64; FULL],
     ) -> [[u64; HALF]; COUNT] {
-        if const { HALF == 20 } {
-            exponentiate_pair(room, key, input, Fma256Multiplier::<11>::of_primes(room, key))
-        } else if const { HALF == 30 } {
-            exponentiate_pair(room, key, input, Fma256Multiplier::<16>::of_primes(room, key))
-        } else if const { HALF == 40 } {
-            exponentiate_pair(room, key, input, Fma256Multiplier::<21>::of_primes(room, key))
-        } else {
-            unreachable!("no key has primes of {HALF} digits")
-        }
+        by_size!(HALF:
+            20 => exponentiate_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input),
+            30 => exponentiate_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input),
+            40 => exponentiate_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input),
+        )
     }
 
     fn confirms<const HALF: usize, const FULL: usize>(
@@ -177,16 +167,19 @@ impl Alone for Fma256x4 {
         input: &[u64; FULL],
         result: &[u64; FULL],
     ) -> bool {
-        if const { HALF == 20 } {
-            confirms_pair(room, key, input, result, Fma256Multiplier::<11>::of_primes(room, key))
-        } else if const { HALF == 30 } {
-            confirms_pair(room, key, input, result, Fma256Multiplier::<16>::of_primes(room, key))
-        } else if const { HALF == 40 } {
-            confirms_pair(room, key, input, result, Fma256Multiplier::<21>::of_primes(room, key))
-        } else {
-            unreachable!("no key has primes of {HALF} digits")
-        }
+        by_size!(HALF:
+            20 => confirms_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input, result),
+            30 => confirms_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input, result),
+            40 => confirms_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input, result),
+        )
     }
+}
+
+/// Whether the input is this public power, which is wiped.
+fn is_power<const FULL: usize>(input: &[u64; FULL], mut power: [u64; FULL]) -> bool {
+    let is_power = are_equal(input, &power);
+    wipe(&mut power);
+    is_power
 }
 
 /// Runs one private-key operation.
@@ -350,15 +343,16 @@ fn exponentiate<L: Digits, const R: usize, const HALF: usize, const FULL: usize>
 
 /// Computes input^exponent, canonical, modulo both primes, as one stream.
 #[inline(never)]
-fn exponentiate_pair<L, const R: usize, const HALF: usize, const FULL: usize>(
+fn exponentiate_pair<M, L, const R: usize, const HALF: usize, const FULL: usize>(
     room: L::Room,
     key: &CrtKey<HALF, FULL>,
     input: &[u64; FULL],
-    mut multiplier: impl Multiplier<L, R>,
 ) -> [[u64; HALF]; COUNT]
 where
+    M: Multiplier<L, R>,
     L: Register<Word = u64>,
 {
+    let mut multiplier = M::of_primes(room, key);
     let mut table = [Pair::ZERO; ENTRIES];
     first_powers(room, &mut multiplier, &key.short, input, &mut table);
 
@@ -403,16 +397,17 @@ fn first_powers<L, const R: usize, const HALF: usize, const FULL: usize>(
 /// Whether result^e is the input modulo both primes, and so modulo n. A prime that is not that of
 /// the key any more is noticed, too: the private exponent is none for it.
 #[inline(never)]
-fn confirms_pair<L, const R: usize, const HALF: usize, const FULL: usize>(
+fn confirms_pair<M, L, const R: usize, const HALF: usize, const FULL: usize>(
     room: L::Room,
     key: &CrtKey<HALF, FULL>,
     input: &[u64; FULL],
     result: &[u64; FULL],
-    mut multiplier: impl Multiplier<L, R>,
 ) -> bool
 where
+    M: Multiplier<L, R>,
     L: Register<Word = u64>,
 {
+    let mut multiplier = M::of_primes(room, key);
     let mut base = enter(room, &mut multiplier, &key.short, result);
     multiplier.set_x(room, &base);
     multiplier.set_y(room, &base);

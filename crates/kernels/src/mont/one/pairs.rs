@@ -3,6 +3,8 @@
 use widelane_secret::wipe;
 
 use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK, repack};
+use super::super::key::CrtKey;
+use super::super::modulus::{Modulus, ShortModulus};
 use super::Operation;
 use super::number::ENTRIES;
 use crate::lanes::Lanes;
@@ -10,6 +12,16 @@ use crate::registers::{Register, Task};
 
 /// How many numbers are digit by digit in turns: what is computed modulo both primes.
 pub(super) const COUNT: usize = 2;
+
+/// The halves of the columns of a product, of which both have as many blocks.
+pub(super) const LOWER: bool = false;
+/// As above.
+pub(super) const UPPER: bool = true;
+
+/// Which of the products of two digits: all of them, or those of a digit and a higher one.
+pub(super) const ALL: bool = false;
+/// As above.
+pub(super) const ABOVE_DIAGONAL: bool = true;
 
 /// Repeats a block of code for each number from zero to a constant, and the number is a constant
 /// in it. LLVM keeps an array in registers only if it knows every index early.
@@ -48,6 +60,20 @@ impl<L: Register<Word = u64>, const R: usize> Pair<L, R> {
             repack::<DIGIT_BITS, SHORT_BITS>(digits, result.digits_mut(index));
         }
         result
+    }
+
+    /// Moduli m, and −1/m modulo the power of two that reductions divide by.
+    pub(super) fn of_moduli<const LONG: usize>(
+        moduli: [&Modulus<LONG>; COUNT],
+        short: [&ShortModulus<LONG>; COUNT],
+    ) -> [Self; 2] {
+        let mut inverse = Self::from_short(short.map(|modulus| &modulus.inverse[..]));
+        for (index, modulus) in short.iter().enumerate() {
+            if let Some(top) = inverse.digits_mut(index).nth(LONG) {
+                *top = modulus.inverse_top;
+            }
+        }
+        [Self::new(moduli.map(|modulus| &modulus.m[..])), inverse]
     }
 
     /// Takes numbers of 51-bit digits.
@@ -170,7 +196,22 @@ impl<L: Lanes, const R: usize, const W: usize> Shifted<L, R, W> {
 }
 
 /// Multiplies the numbers of two pairs, modulo two moduli.
-pub(super) trait Multiplier<L: Register<Word = u64>, const R: usize> {
+pub(super) trait Multiplier<L: Register<Word = u64>, const R: usize>: Sized {
+    /// Factors that are zero.
+    fn new<const LONG: usize>(
+        room: L::Room,
+        moduli: [&Modulus<LONG>; COUNT],
+        short: [&ShortModulus<LONG>; COUNT],
+    ) -> Self;
+
+    /// Factors that are zero, for the primes of a key.
+    fn of_primes<const HALF: usize, const FULL: usize>(
+        room: L::Room,
+        key: &CrtKey<HALF, FULL>,
+    ) -> Self {
+        Self::new(room, [&key.p, &key.q], key.short.each_ref())
+    }
+
     /// Sets the first factor.
     fn set_x(&mut self, room: L::Room, x: &Pair<L, R>);
 

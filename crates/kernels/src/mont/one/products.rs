@@ -14,10 +14,12 @@ use core::array;
 use widelane_secret::hidden;
 
 use super::super::digits::{SHORT_BITS, SHORT_MASK};
-use super::super::key::CrtKey;
 use super::super::modulus::{Modulus, ShortModulus};
 use super::Operation;
-use super::pairs::{COUNT, Multiplier, Pair, PairTable, SelectPair, Shifted, each, reversed};
+use super::pairs::{
+    ABOVE_DIAGONAL, ALL, COUNT, LOWER, Multiplier, Pair, PairTable, SelectPair, Shifted, UPPER,
+    each, reversed,
+};
 use crate::lanes::{LaneMask, Lanes};
 use crate::registers::Task;
 
@@ -52,43 +54,6 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Products<L, R, W,
     const PADDING: usize = R * W - D;
     /// How many blocks of columns are computed at a time.
     const GROUP: usize = R.div_ceil(R.div_ceil(GROUP_MAX));
-
-    /// Factors that are zero, for the primes of a key.
-    pub(super) fn of_primes<const HALF: usize, const FULL: usize>(
-        room: L::Room,
-        key: &CrtKey<HALF, FULL>,
-    ) -> Self {
-        Self::new(room, [&key.p, &key.q], key.short.each_ref())
-    }
-
-    /// Factors that are zero.
-    pub(super) fn new<const LONG: usize>(
-        room: L::Room,
-        moduli: [&Modulus<LONG>; COUNT],
-        short: [&ShortModulus<LONG>; COUNT],
-    ) -> Self {
-        assert!(D == LONG + 1 && D % 2 == 1 && R == D.div_ceil(W) && COUNT * W == L::LANES);
-        let m = Pair::new(moduli.map(|modulus| &modulus.m[..]));
-        let mut inverse = Pair::<L, R>::from_short(short.map(|modulus| &modulus.inverse[..]));
-        for (index, modulus) in short.iter().enumerate() {
-            if let Some(top) = inverse.digits_mut(index).nth(LONG) {
-                *top = modulus.inverse_top;
-            }
-        }
-        let mut multiplier = Products {
-            x: Shifted::ZERO,
-            y: Pair::ZERO,
-            m: Shifted::ZERO,
-            inverse: Shifted::ZERO,
-            reversed: [1, 2].map(|k| reversed(&m, D - k, Self::PADDING)),
-            product: Pair::ZERO,
-            quotients: Pair::ZERO,
-        };
-        for (target, numbers) in [(&mut multiplier.m, &m), (&mut multiplier.inverse, &inverse)] {
-            L::call(room, Place { numbers, target });
-        }
-        multiplier
-    }
 
     /// The lowest column of a block of a half.
     const fn first_column<const HALF: bool>(block: usize) -> isize {
@@ -249,6 +214,28 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Products<L, R, W,
 impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R>
     for Products<L, R, W, D>
 {
+    fn new<const LONG: usize>(
+        room: L::Room,
+        moduli: [&Modulus<LONG>; COUNT],
+        short: [&ShortModulus<LONG>; COUNT],
+    ) -> Self {
+        assert!(D == LONG + 1 && D % 2 == 1 && R == D.div_ceil(W) && COUNT * W == L::LANES);
+        let [m, inverse] = Pair::<L, R>::of_moduli(moduli, short);
+        let mut multiplier = Products {
+            x: Shifted::ZERO,
+            y: Pair::ZERO,
+            m: Shifted::ZERO,
+            inverse: Shifted::ZERO,
+            reversed: [1, 2].map(|k| reversed(&m, D - k, Self::PADDING)),
+            product: Pair::ZERO,
+            quotients: Pair::ZERO,
+        };
+        for (target, numbers) in [(&mut multiplier.m, &m), (&mut multiplier.inverse, &inverse)] {
+            L::call(room, Place { numbers, target });
+        }
+        multiplier
+    }
+
     fn set_x(&mut self, room: L::Room, x: &Pair<L, R>) {
         L::call(room, Place { numbers: x, target: &mut self.x });
     }
@@ -279,16 +266,6 @@ impl<L: Lanes, const R: usize, const W: usize, const D: usize> Multiplier<L, R>
         }
     }
 }
-
-/// The halves of the columns of a product, of which both have as many blocks.
-const LOWER: bool = false;
-/// As above.
-const UPPER: bool = true;
-
-/// Which of the products of two digits: all of them, or those of a digit and a higher one.
-const ALL: bool = false;
-/// As above.
-const ABOVE_DIAGONAL: bool = true;
 
 /// Masks that LLVM does not know, or it would turn masked multiply-adds into others and moves.
 struct Masks {

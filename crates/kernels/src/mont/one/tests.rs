@@ -55,7 +55,6 @@ fn short_digits(number: &BigUint, count: usize) -> Vec<u64> {
 
 fn check<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize, const LONG: usize>(
     room: L::Room,
-    new: impl Fn(L::Room, [&Modulus<LONG>; COUNT], [&ShortModulus<LONG>; COUNT]) -> M,
 ) {
     let digits = LONG + 1;
     let mut random = Random::new(digits as u64);
@@ -75,7 +74,7 @@ fn check<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize, const LON
         };
         let moduli = moduli.each_ref();
         let short = moduli.map(|modulus| ShortModulus::of(modulus, LONG / 5 * 256));
-        let mut multiplier = new(room, moduli, short.each_ref());
+        let mut multiplier = M::new(room, moduli, short.each_ref());
         multiplier.set_y(room, &pair(&y));
         for operation in [Operation::Square, Operation::Multiply] {
             multiplier.set_x(room, &pair(&x));
@@ -94,27 +93,27 @@ fn check<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize, const LON
 
 #[test]
 fn products_of_pairs_equal_num_bigint() {
-    check::<Array<8>, _, 6, 20>((), Products::<_, 6, 4, 21>::new);
-    check::<Array<8>, _, 8, 30>((), Products::<_, 8, 4, 31>::new);
-    check::<Array<8>, _, 11, 40>((), Products::<_, 11, 4, 41>::new);
-    check::<Array<4>, _, 11, 20>((), Products::<_, 11, 2, 21>::new);
+    check::<Array<8>, Products<Array<8>, 6, 4, 21>, 6, 20>(());
+    check::<Array<8>, Products<Array<8>, 8, 4, 31>, 8, 30>(());
+    check::<Array<8>, Products<Array<8>, 11, 4, 41>, 11, 40>(());
+    check::<Array<4>, Products<Array<4>, 11, 2, 21>, 11, 20>(());
 
     let policy = Policy::open();
     let mut visited = 0;
     if let Some(room) = Ifma512::enter(&policy) {
-        check::<Ifma512x8, _, 6, 20>(room, Products::<_, 6, 4, 21>::new);
-        check::<Ifma512x8, _, 8, 30>(room, Products::<_, 8, 4, 31>::new);
-        check::<Ifma512x8, _, 11, 40>(room, Products::<_, 11, 4, 41>::new);
+        check::<Ifma512x8, Products<Ifma512x8, 6, 4, 21>, 6, 20>(room);
+        check::<Ifma512x8, Products<Ifma512x8, 8, 4, 31>, 8, 30>(room);
+        check::<Ifma512x8, Products<Ifma512x8, 11, 4, 41>, 11, 40>(room);
         visited += 1;
     }
     if let Some(room) = Ifma256::enter(&policy) {
-        check::<Ifma256x4, _, 11, 20>(room, Products::<_, 11, 2, 21>::new);
+        check::<Ifma256x4, Products<Ifma256x4, 11, 2, 21>, 11, 20>(room);
         visited += 1;
     }
     if let Some(room) = Fma256::enter(&policy) {
-        check::<Fma256x4, _, 11, 20>(room, Fma256Multiplier::<11>::new);
-        check::<Fma256x4, _, 16, 30>(room, Fma256Multiplier::<16>::new);
-        check::<Fma256x4, _, 21, 40>(room, Fma256Multiplier::<21>::new);
+        check::<Fma256x4, Fma256Multiplier<11>, 11, 20>(room);
+        check::<Fma256x4, Fma256Multiplier<16>, 16, 30>(room);
+        check::<Fma256x4, Fma256Multiplier<21>, 21, 40>(room);
         visited += 1;
     }
     let rooms = [Room::Ifma512, Room::Ifma256, Room::Fma256];
@@ -122,10 +121,7 @@ fn products_of_pairs_equal_num_bigint() {
 }
 
 /// Both exponentiations of a private operation, and its check.
-fn check_powers<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize>(
-    room: L::Room,
-    new: impl Fn(L::Room, &CrtKey<20, 40>) -> M,
-) {
+fn check_powers<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize>(room: L::Room) {
     let key = &test_keys(2048)[0];
     let TestKey { n, e, p, q, dp, dq, qinv, .. } = key;
     let e = e.iter().fold(0, |e, byte| e << 8 | u64::from(*byte));
@@ -135,16 +131,15 @@ fn check_powers<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize>(
     for turn in 0..4 {
         let number = factor(&n, turn, &mut random) % &n;
         let digits = prepared.modulus_digits(&padded(&number, 256));
-        let powers = exponentiate_pair(room, &prepared, &digits, new(room, &prepared));
+        let powers = exponentiate_pair::<M, L, R, 20, 40>(room, &prepared, &digits);
         for (power, (m, exponent)) in powers.iter().zip([(&p, &dp), (&q, &dq)]) {
             let power =
                 power.iter().rev().fold(BigUint::ZERO, |z, digit| (z << DIGIT_BITS) + digit);
             assert_eq!(power, number.modpow(exponent, m), "turn {turn}");
         }
         let mut result = recombine(&prepared, &powers[0], &powers[1]);
-        let confirms = |result: &[u64; 40]| {
-            confirms_pair(room, &prepared, &digits, result, new(room, &prepared))
-        };
+        let confirms =
+            |result: &[u64; 40]| confirms_pair::<M, L, R, 20, 40>(room, &prepared, &digits, result);
         assert!(confirms(&result), "turn {turn}");
         result[turn] ^= 1;
         assert!(!confirms(&result), "turn {turn}");
@@ -153,9 +148,9 @@ fn check_powers<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize>(
 
 #[test]
 fn powers_of_pairs_equal_num_bigint() {
-    check_powers::<Array<8>, _, 6>((), Products::<_, 6, 4, 21>::of_primes);
-    check_powers::<Array<4>, _, 11>((), Products::<_, 11, 2, 21>::of_primes);
+    check_powers::<Array<8>, Products<Array<8>, 6, 4, 21>, 6>(());
+    check_powers::<Array<4>, Products<Array<4>, 11, 2, 21>, 11>(());
     if let Some(room) = Fma256::enter(&Policy::open()) {
-        check_powers::<Fma256x4, _, 11>(room, Fma256Multiplier::<11>::of_primes);
+        check_powers::<Fma256x4, Fma256Multiplier<11>, 11>(room);
     }
 }
