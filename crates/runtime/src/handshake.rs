@@ -18,6 +18,7 @@
 mod abandon;
 mod ahead;
 mod goodbye;
+mod left_alone;
 mod means;
 mod plug;
 mod references;
@@ -42,14 +43,17 @@ use crate::interpose::guard_uncancelled;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, may_park_in, provider};
-use crate::real::{self, OpenSsl};
+use crate::real::{self, DuplicateExtraData, FreeExtraData, OpenSsl};
 use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
 pub(crate) use goodbye::hold_goodbye;
+use left_alone::is_left_alone;
+pub(crate) use left_alone::leave_alone_within;
 pub(crate) use means::Means;
 use plug::Plug;
+pub(crate) use plug::descriptor_behind;
 pub(crate) use references::add_reference;
 use references::{as_count, count_of};
 pub(crate) use round_trip::receives;
@@ -179,6 +183,8 @@ pub(crate) struct Handshake {
     early_data: Cell<Vec<u8>>,
     /// Whether it was made to wait for company.
     has_waited: Cell<bool>,
+    /// Whether something stands in for the BIO from which it reads.
+    is_plugged: Cell<bool>,
     /// The socket on which it hears its peer, or −1 where none is known.
     receives_from: Cell<c_int>,
     /// How far away the peer is, once somebody has asked.
@@ -442,7 +448,7 @@ pub(crate) fn go_on_unasked(
     }
     // What the program has left in its error queue is neither touched nor mistaken for this one's.
     let errors = Held::take(openssl, 0);
-    let plug = Plug::insert(openssl, handshake.ssl);
+    let plug = Plug::insert(openssl, handshake);
     let ended = ahead::run(hooks, event_loop, openssl, handshake);
     let waits_for_peer = ended.as_ref().is_some_and(|it| it.error() == SSL_ERROR_WANT_READ);
     if let Some(plug) = plug {
@@ -532,6 +538,7 @@ fn take_in(
         // OpenSSL's own QUIC handshakes behind a lock that all connections of a socket share.
         || (openssl.SSL_version)(ssl) == OSSL_QUIC1_VERSION
         || (openssl.SSL_ctrl)(ssl, SSL_CTRL_MODE, 0, ptr::null_mut()) & SSL_MODE_ASYNC != 0
+        || is_left_alone(openssl, ssl)
     {
         return None;
     }
@@ -572,6 +579,7 @@ fn take_in(
         held: Cell::new(None),
         early_data: Cell::default(),
         has_waited: Cell::new(false),
+        is_plugged: Cell::new(false),
         receives_from: Cell::new(descriptor),
         round_trip_ns: OnceCell::new(),
         is_first: is_first(openssl, ssl),
@@ -616,15 +624,21 @@ fn release(handshake: &Handshake) {
 /// an owner.
 fn extra_data_index(openssl: &OpenSsl) -> Option<c_int> {
     static INDEX: OnceLock<c_int> = OnceLock::new();
-    let next = |duplicate, free| {
-        let (object, argument, pointer) = (CRYPTO_EX_INDEX_SSL, ptr::null_mut(), ptr::null());
-        (openssl.CRYPTO_get_ex_new_index)(object, 0, argument, pointer, duplicate, free)
-    };
     let index = *INDEX.get_or_init(|| {
-        while (0..INDICES_LEFT_OUT).contains(&next(None, None)) {}
-        next(Some(leave_out_extra_data), Some(free_extra_data))
+        while (0..INDICES_LEFT_OUT).contains(&new_index(openssl, None, None)) {}
+        new_index(openssl, Some(leave_out_extra_data), Some(free_extra_data))
     });
     (index >= 0).then_some(index)
+}
+
+/// An index of extra data of connections that nobody else has; negative without memory for it.
+fn new_index(
+    openssl: &OpenSsl,
+    duplicate: Option<DuplicateExtraData>,
+    free: Option<FreeExtraData>,
+) -> c_int {
+    let (object, argument, pointer) = (CRYPTO_EX_INDEX_SSL, ptr::null_mut(), ptr::null());
+    (openssl.CRYPTO_get_ex_new_index)(object, 0, argument, pointer, duplicate, free)
 }
 
 /// Indices of extra data that programs may use without asking.

@@ -299,6 +299,8 @@ next_functions! {
     fn SSL_read_ex(
         ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
     ) -> c_int, or 0;
+    fn SSL_get_fd(ssl: *const c_void) -> c_int, or -1;
+    fn SSL_get_rfd(ssl: *const c_void) -> c_int, or -1;
     fn SSL_set_cert_cb(
         ssl: *mut c_void, callback: CertificateCallback, argument: *mut c_void
     );
@@ -308,6 +310,9 @@ next_functions! {
     fn SSL_write(ssl: *mut c_void, buffer: *const c_void, bytes: c_int) -> c_int, or -1;
     fn SSL_write_ex(
         ssl: *mut c_void, buffer: *const c_void, bytes: usize, done: *mut usize
+    ) -> c_int, or 0;
+    fn SSL_write_ex2(
+        ssl: *mut c_void, buffer: *const c_void, bytes: usize, flags: u64, done: *mut usize
     ) -> c_int, or 0;
 }
 

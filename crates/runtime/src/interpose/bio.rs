@@ -1,8 +1,13 @@
-//! A door in front of libcrypto's `BIO_ctrl`, by which libssl sends what it has written.
+//! A door in front of libcrypto's `BIO_ctrl`, by which libssl sends what it has written, and a BIO
+//! gets a connection.
 //!
 //! In TLS 1.3 libssl writes two session tickets behind each full handshake and sends each by
 //! itself: two system calls, two packets, and a client that is woken twice. On a handshake's fibre
 //! all tickets leave together.
+//!
+//! A BIO that has a connection reads and writes by functions within libssl that no door stands in
+//! front of. If its handshake were suspended, these would write data between its messages, under
+//! the keys of the moment, or under none. So such a connection is never suspended.
 #![allow(unsafe_code, reason = "exported symbols")]
 #![allow(non_snake_case, reason = "the names of OpenSSL")]
 
@@ -14,6 +19,7 @@ use crate::handshake;
 use crate::real;
 
 const BIO_CTRL_FLUSH: c_int = 11;
+const BIO_C_SET_SSL: c_int = 109;
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn BIO_ctrl(
@@ -22,6 +28,9 @@ extern "C-unwind" fn BIO_ctrl(
     number: c_long,
     argument: *mut c_void,
 ) -> c_long {
+    if command == BIO_C_SET_SSL {
+        guard((), || handshake::leave_alone_within(bio, argument));
+    }
     if command != BIO_CTRL_FLUSH {
         return real::BIO_ctrl(bio, command, number, argument);
     }

@@ -6,6 +6,7 @@
 //! passes that on, has become a server itself.
 #![allow(unsafe_code, reason = "exported symbols, C strings and lists of them")]
 
+use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use std::ffi::{CString, OsStr};
@@ -24,8 +25,7 @@ use crate::real::{self, Strings};
 extern "C-unwind" fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int {
     cork::release_all();
     let ours = guard_uncancelled(None, || environment_for(Path::new(text(path)), variables));
-    let list = ours.as_ref().map_or(variables, Environment::as_list);
-    real::execve(path, arguments, list)
+    with_environment(ours, variables, |list| real::execve(path, arguments, list))
 }
 
 #[unsafe(no_mangle)]
@@ -45,8 +45,39 @@ extern "C-unwind" fn execvpe(file: *const c_char, arguments: Strings, variables:
         let path = search(Path::new(text(file)))?;
         environment_for(&path, variables)
     });
+    with_environment(ours, variables, |list| real::execvpe(file, arguments, list))
+}
+
+/// Executes a program in an environment of ours, or in the one given.
+///
+/// The child of a `vfork` does not come back from it, and its memory is the parent's: who comes
+/// back next frees the environment.
+fn with_environment(
+    ours: Option<Environment>,
+    variables: Strings,
+    execute: impl FnOnce(Strings) -> c_int,
+) -> c_int {
     let list = ours.as_ref().map_or(variables, Environment::as_list);
-    real::execvpe(file, arguments, list)
+    LEFT.set(ours.map_or(ptr::null_mut(), |ours| Box::into_raw(Box::new(ours))));
+    let result = execute(list);
+    let errno = real::errno();
+    free_left();
+    real::set_errno(errno);
+    result
+}
+
+thread_local! {
+    /// The environment of the exec function that this thread has called, or its child by `vfork`.
+    static LEFT: Cell<*mut Environment> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// Frees the environment that an exec function has left.
+pub(super) fn free_left() {
+    let left = LEFT.replace(ptr::null_mut());
+    if !left.is_null() {
+        // SAFETY: made by `into_raw` in `with_environment`, and taken out of its only place.
+        drop(unsafe { Box::from_raw(left) });
+    }
 }
 
 /// An environment made for one call of an exec function.
@@ -244,6 +275,21 @@ mod tests {
         let environment =
             unaccelerated(&config, given.iter().map(|string| string.as_ptr()).collect());
         assert_eq!(strings(&environment), ["PATH=/bin", "HOME=/", "LD_PRELOAD=/a.so"]);
+    }
+
+    #[test]
+    fn an_environment_is_freed_by_whoever_comes_back() {
+        let strings = vec![c"A=1".to_owned()];
+        let list = vec![strings[0].as_ptr(), ptr::null()];
+        let ours = Environment { _strings: strings, list };
+        let result = with_environment(Some(ours), ptr::null(), |list| {
+            assert_eq!(list_of(list).len(), 1);
+            assert!(!LEFT.get().is_null(), "a child that does not come back has left it");
+            free_left();
+            assert!(LEFT.get().is_null());
+            -1
+        });
+        assert_eq!(result, -1);
     }
 
     #[test]

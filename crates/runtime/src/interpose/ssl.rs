@@ -141,6 +141,17 @@ extern "C-unwind" fn SSL_want(ssl: *const c_void) -> c_int {
     guard(None, || handshake::want_of_suspended(ssl)).unwrap_or_else(|| real::SSL_want(ssl))
 }
 
+/// A callback may ask for the socket while its handshake goes on without the program.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_get_fd(ssl: *const c_void) -> c_int {
+    guard(None, || handshake::descriptor_behind(ssl)).unwrap_or_else(|| real::SSL_get_fd(ssl))
+}
+
+#[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_get_rfd(ssl: *const c_void) -> c_int {
+    guard(None, || handshake::descriptor_behind(ssl)).unwrap_or_else(|| real::SSL_get_rfd(ssl))
+}
+
 #[unsafe(no_mangle)]
 extern "C-unwind" fn SSL_free(ssl: *mut c_void) {
     if ssl.is_null() || guard(true, || handshake::abandon_before_free(ssl)) {
@@ -198,4 +209,7 @@ data_functions! {
     fn SSL_read_ex(buffer: *mut c_void, bytes: usize, done: *mut usize), or 0;
     fn SSL_write(buffer: *const c_void, bytes: c_int), or -1, then release;
     fn SSL_write_ex(buffer: *const c_void, bytes: usize, done: *mut usize), or 0, then release;
+    fn SSL_write_ex2(
+        buffer: *const c_void, bytes: usize, flags: u64, done: *mut usize
+    ), or 0, then release;
 }

@@ -53,6 +53,7 @@ extern "C" fn note(result: i64) -> c_int {
         IS_CHILD.set(true);
     } else if IS_CHILD.replace(false) {
         CHILDREN.fetch_sub(1, Ordering::Relaxed);
+        super::exec::free_left();
     }
     result as c_int
 }

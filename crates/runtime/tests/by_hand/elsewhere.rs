@@ -58,6 +58,12 @@ fn a_registration_that_changes_meanwhile_is_not_put_back() {
 }
 
 #[test]
+fn callbacks_see_the_socket_of_a_handshake_that_goes_on_by_itself() {
+    let Some(counters) = accelerated_with_lanes("elsewhere::scenario_descriptor") else { return };
+    assert!(counters.parked() > 0, "{counters:?}");
+}
+
+#[test]
 fn threads_that_share_an_epoll_set_hear_of_no_wakes() {
     if has_lanes() {
         let options = ["--combine", "on", "--wait-max", "10ms"];
@@ -70,6 +76,8 @@ unsafe extern "C" {
         ssl: *mut sys::SSL,
         callback: Option<extern "C" fn(*const sys::SSL, c_int, c_int)>,
     );
+    fn SSL_get_fd(ssl: *const sys::SSL) -> c_int;
+    fn SSL_get_rfd(ssl: *const sys::SSL) -> c_int;
 }
 
 /// An `SSL` that another thread frees.
@@ -326,6 +334,40 @@ fn scenario_rearm() {
     // SAFETY: room for two events.
     let count = unsafe { libc::epoll_wait(other.0, events.as_mut_ptr(), 2, 0) };
     assert_eq!((count, { events[0].u64 }), (1, DATA + 1), "the program's last word");
+    connection.free();
+}
+
+/// How often a callback has seen the socket that is [`REGISTERED`], and how often it has not.
+static SEEN: AtomicI32 = AtomicI32::new(0);
+static MISSED: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn look_at_descriptor(ssl: *const sys::SSL, _place: c_int, _value: c_int) {
+    // SAFETY: the SSL that libssl calls for.
+    let descriptors = unsafe { [SSL_get_fd(ssl), SSL_get_rfd(ssl)] };
+    let registered = REGISTERED.load(Ordering::Relaxed);
+    let count = if descriptors == [registered; 2] { &SEEN } else { &MISSED };
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_descriptor() {
+    let (context, epoll, other) = (context(), Epoll::new(), Epoll::new());
+    assert_eq!(epoll.ready(0), 0);
+    let connection = Connection::new(&context, false);
+    let descriptor = connection.socket.as_raw_fd();
+    REGISTERED.store(descriptor, Ordering::Relaxed);
+    // SAFETY: a live SSL.
+    unsafe { SSL_set_info_callback(connection.ssl, Some(look_at_descriptor)) };
+    assert_eq!(connection.handshake(), -1);
+    let before = SEEN.load(Ordering::Relaxed);
+    // In another set, so that nobody but its thread lets it go on.
+    other.add(descriptor, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET);
+    while connection.sent() == 0 {
+        epoll.ready(1);
+    }
+    assert!(SEEN.load(Ordering::Relaxed) > before, "the callback was called");
+    assert_eq!(MISSED.load(Ordering::Relaxed), 0);
     connection.free();
 }
 

@@ -47,7 +47,14 @@ fn what_cannot_be_read_is_told_as_natively() {
     assert_eq!(native.lines().count(), 2 * Function::ALL.len());
 }
 
+#[test]
+fn a_connection_within_a_bio_never_parks() {
+    let Some(counters) = accelerated_with_lanes("reads::scenario_bio") else { return };
+    assert_eq!((counters.handshakes, counters.parked()), (0, 0), "{counters:?}");
+}
+
 unsafe extern "C" {
+    fn BIO_f_ssl() -> *const sys::BIO_METHOD;
     fn SSL_peek_ex(ssl: *mut sys::SSL, buffer: *mut c_void, size: usize, n: *mut usize) -> c_int;
     fn SSL_renegotiate(ssl: *mut sys::SSL) -> c_int;
     fn SSL_set_fd(ssl: *mut sys::SSL, descriptor: c_int) -> c_int;
@@ -113,6 +120,29 @@ fn scenario_first() {
             thread.join().expect("a thread that handshakes");
         }
     }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_bio() {
+    const BIO_C_SET_SSL: c_int = 109;
+    const BIO_C_DO_STATE_MACHINE: c_int = 101;
+    let (epoll, connection) = (Epoll::new(), Connection::new(&context(), false));
+    epoll.add(descriptor(&connection), libc::EPOLLIN);
+    assert_eq!(epoll.ready(0), 1);
+    // SAFETY: libssl's constant table.
+    let bio = unsafe { sys::BIO_new(BIO_f_ssl()) };
+    // SAFETY: a BIO for connections, and one.
+    unsafe { sys::BIO_ctrl(bio, BIO_C_SET_SSL, 1, connection.ssl.cast()) };
+    // SAFETY: a live BIO.
+    let result = unsafe { sys::BIO_ctrl(bio, BIO_C_DO_STATE_MACHINE, 0, std::ptr::null_mut()) };
+    assert_eq!(result, -1, "it waits for its client");
+    assert!(connection.sent() > 0, "it has answered at once");
+    // SAFETY: a live BIO, and four bytes.
+    assert_eq!(unsafe { sys::BIO_write(bio, c"word".as_ptr().cast(), 4) }, -1);
+    assert_eq!(connection.sent(), 0, "nothing is said before the end of the handshake");
+    // SAFETY: frees the connection as well.
+    unsafe { sys::BIO_free_all(bio) };
 }
 
 fn first(function: Function, is_freed: bool, context: &SslContext) {
