@@ -108,10 +108,13 @@ pub(crate) fn find(encoding: &[u8]) -> Option<*mut c_void> {
     })?
 }
 
-/// Keeps a certificate that was decoded from this encoding, and from all of it.
-pub(crate) fn keep(encoding: &[u8], certificate: *mut c_void) {
+/// Keeps a certificate that was decoded from this encoding, and from all of it, unless anything has
+/// changed since [`methods::changes`] was `before`: its key lies with a provider.
+pub(crate) fn keep(encoding: &[u8], certificate: *mut c_void, before: u64) {
     with_certificates(ptr::null_mut(), |openssl, certificates| {
-        certificates.keep(openssl, encoding, certificate);
+        if methods::changes() == before {
+            certificates.keep(openssl, encoding, certificate);
+        }
     });
 }
 
@@ -126,6 +129,7 @@ pub(crate) fn of_encoding(encoding: &[u8]) -> Option<*mut c_void> {
     }
     let openssl = real::openssl()?;
     let bytes = c_long::try_from(encoding.len()).ok()?;
+    let before = methods::changes();
     let mut input = encoding.as_ptr();
     (openssl.ERR_set_mark)();
     let certificate = real::d2i_X509(ptr::null_mut(), &mut input, bytes);
@@ -137,7 +141,7 @@ pub(crate) fn of_encoding(encoding: &[u8]) -> Option<*mut c_void> {
         (openssl.X509_free)(certificate);
         return None;
     }
-    keep(encoding, certificate);
+    keep(encoding, certificate, before);
     Some(certificate)
 }
 
@@ -163,4 +167,40 @@ fn with_certificates<T>(
         return None;
     }
     methods::with_certificates(context, f)
+}
+
+#[cfg(test)]
+mod tests {
+    use foreign_types::ForeignType;
+    use openssl::hash::MessageDigest;
+    use openssl::pkey::PKey;
+    use openssl::x509::X509;
+
+    use super::*;
+
+    /// A certificate with nothing in it but a key.
+    fn certificate() -> X509 {
+        let key = PKey::ec_gen("prime256v1").expect("a key");
+        let mut certificate = X509::builder().expect("memory");
+        certificate.set_pubkey(&key).expect("a key");
+        certificate.sign(&key, MessageDigest::sha256()).expect("a signature");
+        certificate.build()
+    }
+
+    #[test]
+    fn what_was_decoded_before_a_change_is_not_kept() {
+        methods::keep_for_program();
+        let certificate = certificate();
+        let encoding = certificate.to_der().expect("DER");
+        let is_kept = |before| {
+            keep(&encoding, certificate.as_ptr().cast(), before);
+            let free = |found| (real::openssl().expect("OpenSSL").X509_free)(found);
+            find(&encoding).map(free).is_some()
+        };
+        let before = methods::changes();
+        methods::forget();
+        assert!(!is_kept(before));
+        // Other tests may change something meanwhile.
+        assert!((0..100).any(|_| is_kept(methods::changes())));
+    }
 }

@@ -153,6 +153,7 @@ pub(crate) fn fetch(
         return None;
     }
     let name = text(name);
+    let before = changes();
     let known = with_methods(context, |methods| methods.find(operation, name))?;
     let openssl = real::openssl()?;
     let functions = operation.functions(openssl);
@@ -162,7 +163,8 @@ pub(crate) fn fetch(
     let found = fetch();
     if !found.is_null() && is_to_be_kept(openssl, &functions, found) {
         with_methods(context, |methods| {
-            if methods.kept.len() < KEPT_MAX && (functions.up_ref)(found) == 1 {
+            let is_current = changes() == before;
+            if is_current && methods.kept.len() < KEPT_MAX && (functions.up_ref)(found) == 1 {
                 methods.kept.push(Kept::new(operation, Some(name.to_owned()), found));
             }
         });
@@ -331,6 +333,12 @@ pub(crate) fn forget() {
     CHANGES.fetch_add(1, Ordering::Release);
 }
 
+/// How often that was called. What libcrypto finds may be kept if this is still the same
+/// afterwards: otherwise it may have been found before the change.
+pub(crate) fn changes() -> u64 {
+    CHANGES.load(Ordering::Acquire)
+}
+
 /// Called when libcrypto frees what it has for the calling thread, its generators among them.
 pub(crate) fn forget_generators() {
     // Error: the thread is ending, and what it kept is gone.
@@ -432,7 +440,7 @@ impl Methods {
 
     /// Lets go of everything if anything has changed since it was kept.
     fn refresh(&mut self, openssl: &OpenSsl, default: *mut c_void) {
-        let changes = CHANGES.load(Ordering::Acquire);
+        let changes = changes();
         if (self.changes, self.default) != (changes, default) {
             self.clear(openssl);
             (self.changes, self.default) = (changes, default);
@@ -496,5 +504,37 @@ impl Drop for Methods {
         if let Some(openssl) = real::openssl() {
             self.clear(openssl);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks up a digest twice: whether libcrypto was asked the first and the second time.
+    fn is_asked_twice(meanwhile: impl Fn()) -> [bool; 2] {
+        [(), ()].map(|()| {
+            let mut is_asked = false;
+            let (context, name, properties) = (ptr::null_mut(), c"SHA2-256".as_ptr(), ptr::null());
+            let found = fetch(Operation::Digest, context, name, properties, || {
+                is_asked = true;
+                let found = real::EVP_MD_fetch(context, name, properties);
+                meanwhile();
+                found
+            });
+            let found = found.expect("the default context's");
+            assert!(!found.is_null());
+            (real::openssl().expect("OpenSSL").EVP_MD_free)(found);
+            is_asked
+        })
+    }
+
+    #[test]
+    fn what_was_found_before_a_change_is_not_kept() {
+        keep_for_program();
+        assert_eq!(is_asked_twice(forget), [true; 2]);
+        // Other tests may change something meanwhile.
+        let is_kept = (0..100).any(|_| !is_asked_twice(|| ())[1]);
+        assert!(is_kept);
     }
 }
