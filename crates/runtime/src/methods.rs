@@ -3,9 +3,10 @@
 //! libcrypto finds an algorithm under several locks, each an atomic write to a cache line that all
 //! threads share. What it finds depends on the name, the properties, the library context, and on
 //! which providers and default properties that context has at the moment. So a thread keeps what it
-//! found for the default context without further properties, until anything changes what providers
-//! or properties there are, in whichever thread ([`forget`]). Only algorithms of the default
-//! provider and of our own are kept: others may offer something else each time they are asked.
+//! found for the process's default context without further properties, until anything changes what
+//! providers or properties there are, in whichever thread ([`forget`]). Only algorithms of the
+//! default provider and of our own are kept: others may offer something else each time they are
+//! asked.
 //!
 //! Each algorithm kept is one reference, as libcrypto's own caches have them; a provider that is
 //! unloaded ends when every thread has noticed.
@@ -287,24 +288,31 @@ extern "C" fn add_name(name: *const c_char, names: *mut c_void) {
     }
 }
 
-/// Calls `f` with what this thread keeps for its default context, within libssl only: what a
+/// Calls `f` with what this thread keeps, within libssl and for the default context only: what a
 /// program looks up itself is found as ever, unless [`keep_for_program`] says otherwise.
 fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> Option<T> {
     let openssl = (is_in_libssl() || is_on_fibre()).then(real::openssl)??;
-    // Without an argument it changes nothing.
-    let default = (openssl.OSSL_LIB_CTX_set0_default)(ptr::null_mut());
+    let default = default_context(openssl)?;
     if !context.is_null() && context != default {
         return None;
     }
     let answer = METHODS.try_with(|methods| {
         let mut methods = methods.try_borrow_mut().ok()?;
-        methods.refresh(openssl, default);
+        methods.refresh(openssl);
         Some(f(&mut methods))
     });
     answer.ok()?
 }
 
-/// Calls `f` with the certificates that this thread keeps for its default context, likewise.
+/// The process's default context, if it is the calling thread's as well. Another one that a thread
+/// has made its default may be freed unnoticed, and a new one get its address.
+pub(crate) fn default_context(openssl: &OpenSsl) -> Option<*mut c_void> {
+    // Without an argument it changes nothing.
+    let of_thread = (openssl.OSSL_LIB_CTX_set0_default)(ptr::null_mut());
+    (of_thread == (openssl.OSSL_LIB_CTX_get0_global_default)()).then_some(of_thread)
+}
+
+/// Calls `f` with the certificates that this thread keeps, likewise.
 pub(crate) fn with_certificates<T>(
     context: *mut c_void,
     f: impl FnOnce(&OpenSsl, &mut Certificates) -> T,
@@ -394,8 +402,6 @@ fn text<'a>(string: *const c_char) -> &'a CStr {
 struct Methods {
     /// [`CHANGES`] when the first was kept.
     changes: u64,
-    /// The default context of the thread at that time.
-    default: *mut c_void,
     kept: Vec<Kept>,
     /// By [`Random`]; null if it was not asked for.
     random: [*const c_void; 3],
@@ -429,7 +435,6 @@ impl Kept {
 impl Methods {
     const EMPTY: Self = Self {
         changes: 0,
-        default: ptr::null_mut(),
         kept: Vec::new(),
         random: [ptr::null(); 3],
         drawn: None,
@@ -439,11 +444,11 @@ impl Methods {
     };
 
     /// Lets go of everything if anything has changed since it was kept.
-    fn refresh(&mut self, openssl: &OpenSsl, default: *mut c_void) {
+    fn refresh(&mut self, openssl: &OpenSsl) {
         let changes = changes();
-        if (self.changes, self.default) != (changes, default) {
+        if self.changes != changes {
             self.clear(openssl);
-            (self.changes, self.default) = (changes, default);
+            self.changes = changes;
         }
     }
 

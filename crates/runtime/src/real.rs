@@ -496,6 +496,7 @@ openssl_functions! {
         *mut c_void, PasswordCallback, *mut c_void
     ) -> c_int;
     fn OSSL_DECODER_from_bio(*mut c_void, *mut c_void) -> c_int;
+    fn OSSL_LIB_CTX_get0_global_default() -> *mut c_void;
     fn OSSL_LIB_CTX_set0_default(*mut c_void) -> *mut c_void;
     fn OSSL_PROVIDER_add_builtin(*mut c_void, *const c_char, *const c_void) -> c_int;
     fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
