@@ -321,13 +321,6 @@ pub(crate) fn with_certificates<T>(
     with_methods(context, |methods| f(openssl, &mut methods.certificates))
 }
 
-/// Asks `f` about them wherever the thread is.
-pub(crate) fn with_certificates_anywhere(f: impl FnOnce(&Certificates) -> bool) -> bool {
-    let answer = METHODS.try_with(|methods| methods.try_borrow().map(|it| f(&it.certificates)));
-    // Error: the thread is ending, or in the middle of a look-up.
-    matches!(answer, Ok(Ok(true)))
-}
-
 fn is_in_libssl() -> bool {
     IS_IN_LIBSSL.get()
 }

@@ -538,6 +538,7 @@ openssl_functions! {
     fn TLS_client_method() -> *const c_void;
     fn X509_free(*mut c_void);
     fn X509_get0_pubkey(*const c_void) -> *mut c_void;
+    fn X509_get_ex_data(*const c_void, c_int) -> *mut c_void;
     fn X509_up_ref(*mut c_void) -> c_int;
     fn i2d_X509(*const c_void, *mut *mut c_uchar) -> c_int;
     variadic
