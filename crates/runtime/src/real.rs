@@ -488,6 +488,7 @@ openssl_functions! {
     fn EVP_SIGNATURE_up_ref(*mut c_void) -> c_int;
     fn EVP_default_properties_is_fips_enabled(*mut c_void) -> c_int;
     fn OPENSSL_init_crypto(u64, *const c_void) -> c_int;
+    fn OSSL_DECODER_CTX_free(*mut c_void);
     fn OSSL_DECODER_CTX_new_for_pkey(
         *mut *mut c_void, *const c_char, *const c_char, *const c_char, c_int, *mut c_void,
         *const c_char
