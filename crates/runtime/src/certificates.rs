@@ -7,12 +7,14 @@
 //! shown the same one share one object, as all connections share those of the program's store.
 //! Nothing is trusted for having been seen: chains are verified each time.
 //!
-//! A program that stores data of its own in a certificate that is shared is given its own objects
-//! from then on.
+//! A program that stores data of its own in a certificate that may be shared is given its own
+//! objects from then on. Such certificates are marked, since the program may store the data in
+//! another thread, or when the certificate has made room for others.
 
-use core::ffi::{CStr, c_long, c_void};
+use core::ffi::{CStr, c_int, c_long, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
 use crate::methods;
 use crate::real::{self, OpenSsl};
@@ -57,7 +59,10 @@ impl Certificates {
     /// Keeps a certificate that was decoded from this encoding.
     fn keep(&mut self, openssl: &OpenSsl, encoding: &[u8], certificate: *mut c_void) {
         let is_short = encoding.len() <= ENCODING_BYTES_MAX;
-        if !is_short || !has_key(openssl, certificate) || (openssl.X509_up_ref)(certificate) != 1 {
+        if !is_short || !has_key(openssl, certificate) || !mark(openssl, certificate) {
+            return;
+        }
+        if (openssl.X509_up_ref)(certificate) != 1 {
             return;
         }
         IS_ANY_KEPT.store(true, Ordering::Relaxed);
@@ -108,10 +113,13 @@ pub(crate) fn find(encoding: &[u8]) -> Option<*mut c_void> {
     })?
 }
 
-/// Keeps a certificate that was decoded from this encoding, and from all of it.
-pub(crate) fn keep(encoding: &[u8], certificate: *mut c_void) {
+/// Keeps a certificate that was decoded from this encoding, and from all of it, unless anything has
+/// changed since [`methods::changes`] was `before`: its key lies with a provider.
+pub(crate) fn keep(encoding: &[u8], certificate: *mut c_void, before: u64) {
     with_certificates(ptr::null_mut(), |openssl, certificates| {
-        certificates.keep(openssl, encoding, certificate);
+        if methods::changes() == before {
+            certificates.keep(openssl, encoding, certificate);
+        }
     });
 }
 
@@ -126,6 +134,7 @@ pub(crate) fn of_encoding(encoding: &[u8]) -> Option<*mut c_void> {
     }
     let openssl = real::openssl()?;
     let bytes = c_long::try_from(encoding.len()).ok()?;
+    let before = methods::changes();
     let mut input = encoding.as_ptr();
     (openssl.ERR_set_mark)();
     let certificate = real::d2i_X509(ptr::null_mut(), &mut input, bytes);
@@ -137,7 +146,7 @@ pub(crate) fn of_encoding(encoding: &[u8]) -> Option<*mut c_void> {
         (openssl.X509_free)(certificate);
         return None;
     }
-    keep(encoding, certificate);
+    keep(encoding, certificate, before);
     Some(certificate)
 }
 
@@ -146,14 +155,42 @@ pub(crate) fn note_data(certificate: *const c_void) {
     if !IS_ANY_KEPT.load(Ordering::Relaxed) || ARE_CHANGED.load(Ordering::Relaxed) {
         return;
     }
-    let is_kept = methods::with_certificates_anywhere(|certificates| {
-        certificates.kept.iter().any(|kept| ptr::eq(kept.certificate, certificate))
-    });
-    if is_kept {
+    if real::openssl().is_some_and(|openssl| is_marked(openssl, certificate)) {
         ARE_CHANGED.store(true, Ordering::Relaxed);
         methods::forget();
     }
 }
+
+/// Marks a certificate as one that connections may share; false where there is no memory for it.
+fn mark(openssl: &OpenSsl, certificate: *mut c_void) -> bool {
+    let mark = ptr::from_ref(&IS_ANY_KEPT).cast_mut().cast();
+    extra_data_index(openssl)
+        .is_some_and(|index| real::X509_set_ex_data(certificate, index, mark) == 1)
+}
+
+fn is_marked(openssl: &OpenSsl, certificate: *const c_void) -> bool {
+    extra_data_index(openssl)
+        .is_some_and(|index| !(openssl.X509_get_ex_data)(certificate, index).is_null())
+}
+
+/// Where marks are stored: no low index, since some programs use such without asking for them.
+fn extra_data_index(openssl: &OpenSsl) -> Option<c_int> {
+    static INDEX: OnceLock<c_int> = OnceLock::new();
+    let next = || {
+        let (argument, pointer) = (ptr::null_mut(), ptr::null());
+        (openssl.CRYPTO_get_ex_new_index)(CRYPTO_EX_INDEX_X509, 0, argument, pointer, None, None)
+    };
+    let index = *INDEX.get_or_init(|| {
+        while (0..INDICES_LEFT_OUT).contains(&next()) {}
+        next()
+    });
+    (index >= 0).then_some(index)
+}
+
+const CRYPTO_EX_INDEX_X509: c_int = 3;
+
+/// Indices of extra data that programs may use without asking.
+const INDICES_LEFT_OUT: c_int = 15;
 
 fn with_certificates<T>(
     context: *mut c_void,
@@ -163,4 +200,40 @@ fn with_certificates<T>(
         return None;
     }
     methods::with_certificates(context, f)
+}
+
+#[cfg(test)]
+mod tests {
+    use foreign_types::ForeignType;
+    use openssl::hash::MessageDigest;
+    use openssl::pkey::PKey;
+    use openssl::x509::X509;
+
+    use super::*;
+
+    /// A certificate with nothing in it but a key.
+    fn certificate() -> X509 {
+        let key = PKey::ec_gen("prime256v1").expect("a key");
+        let mut certificate = X509::builder().expect("memory");
+        certificate.set_pubkey(&key).expect("a key");
+        certificate.sign(&key, MessageDigest::sha256()).expect("a signature");
+        certificate.build()
+    }
+
+    #[test]
+    fn what_was_decoded_before_a_change_is_not_kept() {
+        methods::keep_for_program();
+        let certificate = certificate();
+        let encoding = certificate.to_der().expect("DER");
+        let is_kept = |before| {
+            keep(&encoding, certificate.as_ptr().cast(), before);
+            let free = |found| (real::openssl().expect("OpenSSL").X509_free)(found);
+            find(&encoding).map(free).is_some()
+        };
+        let before = methods::changes();
+        methods::forget();
+        assert!(!is_kept(before));
+        // Other tests may change something meanwhile.
+        assert!((0..100).any(|_| is_kept(methods::changes())));
+    }
 }

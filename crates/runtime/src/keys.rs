@@ -2,16 +2,18 @@
 //!
 //! For each key in PEM, libcrypto compares the names of all key types with those of all decoders,
 //! which a second provider makes more, and which takes ten times as long as to read the key. A
-//! server with many certificates begins sooner when that is done once. What is read, and how, is
-//! libcrypto's own affair; and where it needs a password or fails, nothing has been read, and it
-//! does all by itself.
+//! server with many certificates begins sooner when that is done once for the process's default
+//! library context, until its providers change. What is read, and how, is libcrypto's own affair;
+//! and where it needs a password or fails, nothing has been read, and it does all by itself.
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use core::ptr::{self, NonNull};
+use std::rc::Rc;
 use std::sync::Mutex;
 
+use crate::methods;
 use crate::provider::provider;
 use crate::real::{self, OpenSsl};
 use crate::transfer::Transfer;
@@ -21,17 +23,19 @@ use crate::transfer::Transfer;
 pub(crate) fn read(bio: *mut c_void) -> Option<NonNull<c_void>> {
     static READER: Mutex<Option<Reader>> = Mutex::new(None);
     let openssl = real::openssl()?;
+    methods::default_context(openssl)?;
     let bio = Source { openssl, bio };
     let begin = bio.position().filter(|begin| bio.go_to(*begin))?;
     // Another thread reads one just now, or did when the process forked.
     let mut reader = READER.try_lock().ok()?;
     (openssl.ERR_set_mark)();
-    if reader.is_none() {
-        *reader = Reader::new(openssl);
+    let changes = methods::changes();
+    if reader.as_ref().is_none_or(|reader| reader.changes != changes) {
+        *reader = Reader::new(openssl, changes);
     }
     let key = reader.as_mut().and_then(|reader| {
         let key = reader.read(&bio, begin)?;
-        Some(reader.transferred(key, openssl))
+        Some(reader.transferred(key))
     });
     (openssl.ERR_pop_to_mark)();
     if key.is_none() {
@@ -42,9 +46,12 @@ pub(crate) fn read(bio: *mut c_void) -> Option<NonNull<c_void>> {
 
 /// libcrypto's decoders of private keys in PEM.
 struct Reader {
-    /// `OSSL_DECODER_CTX`; it has the address of `found`, and is never freed.
+    openssl: &'static OpenSsl,
+    /// [`methods::changes`] before its decoders were collected.
+    changes: u64,
+    /// `OSSL_DECODER_CTX`; it has the address of `found`.
     context: NonNull<c_void>,
-    found: &'static Found,
+    found: Rc<Found>,
     /// Where keys move that have been read, from when there is a provider.
     transfer: Option<Transfer>,
 }
@@ -58,15 +65,13 @@ struct Found {
 }
 
 // SAFETY: a context of libcrypto's that one thread at a time may use, and cells that it writes
-// then.
+// then, with no other owner.
 unsafe impl Send for Reader {}
 
 impl Reader {
-    fn new(openssl: &OpenSsl) -> Option<Self> {
-        let found: &'static Found = Box::leak(Box::new(Found {
-            key: Cell::new(ptr::null_mut()),
-            wants_password: Cell::new(false),
-        }));
+    fn new(openssl: &'static OpenSsl, changes: u64) -> Option<Self> {
+        let found =
+            Rc::new(Found { key: Cell::new(ptr::null_mut()), wants_password: Cell::new(false) });
         let any = ptr::null();
         let context = (openssl.OSSL_DECODER_CTX_new_for_pkey)(
             found.key.as_ptr(),
@@ -77,10 +82,14 @@ impl Reader {
             ptr::null_mut(),
             any,
         );
-        let reader = Reader { context: NonNull::new(context)?, found, transfer: None };
         let wants_password = found.wants_password.as_ptr().cast();
-        let set =
-            (openssl.OSSL_DECODER_CTX_set_pem_password_cb)(context, Some(refuse), wants_password);
+        let context = NonNull::new(context)?;
+        let reader = Reader { openssl, changes, context, found, transfer: None };
+        let set = (openssl.OSSL_DECODER_CTX_set_pem_password_cb)(
+            context.as_ptr(),
+            Some(refuse),
+            wants_password,
+        );
         (set == 1).then_some(reader)
     }
 
@@ -108,11 +117,17 @@ impl Reader {
     }
 
     /// The key, or that of the provider's which takes its place.
-    fn transferred(&mut self, key: NonNull<c_void>, openssl: &'static OpenSsl) -> NonNull<c_void> {
+    fn transferred(&mut self, key: NonNull<c_void>) -> NonNull<c_void> {
         if self.transfer.is_none() && provider().is_some() {
-            self.transfer = Transfer::new(openssl);
+            self.transfer = Transfer::new(self.openssl);
         }
         self.transfer.as_mut().map_or(key, |transfer| transfer.transfer(key))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        (self.openssl.OSSL_DECODER_CTX_free)(self.context.as_ptr());
     }
 }
 
@@ -152,7 +167,7 @@ unsafe extern "C" fn refuse(
     _writes: c_int,
     wants_password: *mut c_void,
 ) -> c_int {
-    // SAFETY: the cell of the reader that is at work, never freed.
+    // SAFETY: the cell of the reader that is at work, which outlives its context.
     unsafe { wants_password.cast::<bool>().write(true) };
     -1
 }
@@ -204,6 +219,9 @@ mod tests {
         }
 
         fn read(&self) -> Option<PKey<Private>> {
+            // A key is left to libcrypto while another thread reads one.
+            static TURN: Mutex<()> = Mutex::new(());
+            let _turn = TURN.lock().expect("nobody panics");
             // SAFETY: a new key, owned from now on.
             read(self.0.cast()).map(|key| unsafe { PKey::from_ptr(key.as_ptr().cast()) })
         }

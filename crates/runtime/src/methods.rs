@@ -3,9 +3,10 @@
 //! libcrypto finds an algorithm under several locks, each an atomic write to a cache line that all
 //! threads share. What it finds depends on the name, the properties, the library context, and on
 //! which providers and default properties that context has at the moment. So a thread keeps what it
-//! found for the default context without further properties, until anything changes what providers
-//! or properties there are, in whichever thread ([`forget`]). Only algorithms of the default
-//! provider and of our own are kept: others may offer something else each time they are asked.
+//! found for the process's default context without further properties, until anything changes what
+//! providers or properties there are, in whichever thread ([`forget`]). Only algorithms of the
+//! default provider and of our own are kept: others may offer something else each time they are
+//! asked.
 //!
 //! Each algorithm kept is one reference, as libcrypto's own caches have them; a provider that is
 //! unloaded ends when every thread has noticed.
@@ -153,6 +154,7 @@ pub(crate) fn fetch(
         return None;
     }
     let name = text(name);
+    let before = changes();
     let known = with_methods(context, |methods| methods.find(operation, name))?;
     let openssl = real::openssl()?;
     let functions = operation.functions(openssl);
@@ -162,7 +164,8 @@ pub(crate) fn fetch(
     let found = fetch();
     if !found.is_null() && is_to_be_kept(openssl, &functions, found) {
         with_methods(context, |methods| {
-            if methods.kept.len() < KEPT_MAX && (functions.up_ref)(found) == 1 {
+            let is_current = changes() == before;
+            if is_current && methods.kept.len() < KEPT_MAX && (functions.up_ref)(found) == 1 {
                 methods.kept.push(Kept::new(operation, Some(name.to_owned()), found));
             }
         });
@@ -285,37 +288,37 @@ extern "C" fn add_name(name: *const c_char, names: *mut c_void) {
     }
 }
 
-/// Calls `f` with what this thread keeps for its default context, within libssl only: what a
+/// Calls `f` with what this thread keeps, within libssl and for the default context only: what a
 /// program looks up itself is found as ever, unless [`keep_for_program`] says otherwise.
 fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> Option<T> {
     let openssl = (is_in_libssl() || is_on_fibre()).then(real::openssl)??;
-    // Without an argument it changes nothing.
-    let default = (openssl.OSSL_LIB_CTX_set0_default)(ptr::null_mut());
+    let default = default_context(openssl)?;
     if !context.is_null() && context != default {
         return None;
     }
     let answer = METHODS.try_with(|methods| {
         let mut methods = methods.try_borrow_mut().ok()?;
-        methods.refresh(openssl, default);
+        methods.refresh(openssl);
         Some(f(&mut methods))
     });
     answer.ok()?
 }
 
-/// Calls `f` with the certificates that this thread keeps for its default context, likewise.
+/// The process's default context, if it is the calling thread's as well. Another one that a thread
+/// has made its default may be freed unnoticed, and a new one get its address.
+pub(crate) fn default_context(openssl: &OpenSsl) -> Option<*mut c_void> {
+    // Without an argument it changes nothing.
+    let of_thread = (openssl.OSSL_LIB_CTX_set0_default)(ptr::null_mut());
+    (of_thread == (openssl.OSSL_LIB_CTX_get0_global_default)()).then_some(of_thread)
+}
+
+/// Calls `f` with the certificates that this thread keeps, likewise.
 pub(crate) fn with_certificates<T>(
     context: *mut c_void,
     f: impl FnOnce(&OpenSsl, &mut Certificates) -> T,
 ) -> Option<T> {
     let openssl = real::openssl()?;
     with_methods(context, |methods| f(openssl, &mut methods.certificates))
-}
-
-/// Asks `f` about them wherever the thread is.
-pub(crate) fn with_certificates_anywhere(f: impl FnOnce(&Certificates) -> bool) -> bool {
-    let answer = METHODS.try_with(|methods| methods.try_borrow().map(|it| f(&it.certificates)));
-    // Error: the thread is ending, or in the middle of a look-up.
-    matches!(answer, Ok(Ok(true)))
 }
 
 fn is_in_libssl() -> bool {
@@ -329,6 +332,12 @@ fn is_on_fibre() -> bool {
 /// Called whenever an algorithm's name may have come to mean another one.
 pub(crate) fn forget() {
     CHANGES.fetch_add(1, Ordering::Release);
+}
+
+/// How often that was called. What libcrypto finds may be kept if this is still the same
+/// afterwards: otherwise it may have been found before the change.
+pub(crate) fn changes() -> u64 {
+    CHANGES.load(Ordering::Acquire)
 }
 
 /// Called when libcrypto frees what it has for the calling thread, its generators among them.
@@ -386,8 +395,6 @@ fn text<'a>(string: *const c_char) -> &'a CStr {
 struct Methods {
     /// [`CHANGES`] when the first was kept.
     changes: u64,
-    /// The default context of the thread at that time.
-    default: *mut c_void,
     kept: Vec<Kept>,
     /// By [`Random`]; null if it was not asked for.
     random: [*const c_void; 3],
@@ -421,7 +428,6 @@ impl Kept {
 impl Methods {
     const EMPTY: Self = Self {
         changes: 0,
-        default: ptr::null_mut(),
         kept: Vec::new(),
         random: [ptr::null(); 3],
         drawn: None,
@@ -431,11 +437,11 @@ impl Methods {
     };
 
     /// Lets go of everything if anything has changed since it was kept.
-    fn refresh(&mut self, openssl: &OpenSsl, default: *mut c_void) {
-        let changes = CHANGES.load(Ordering::Acquire);
-        if (self.changes, self.default) != (changes, default) {
+    fn refresh(&mut self, openssl: &OpenSsl) {
+        let changes = changes();
+        if self.changes != changes {
             self.clear(openssl);
-            (self.changes, self.default) = (changes, default);
+            self.changes = changes;
         }
     }
 
@@ -496,5 +502,37 @@ impl Drop for Methods {
         if let Some(openssl) = real::openssl() {
             self.clear(openssl);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks up a digest twice: whether libcrypto was asked the first and the second time.
+    fn is_asked_twice(meanwhile: impl Fn()) -> [bool; 2] {
+        [(), ()].map(|()| {
+            let mut is_asked = false;
+            let (context, name, properties) = (ptr::null_mut(), c"SHA2-256".as_ptr(), ptr::null());
+            let found = fetch(Operation::Digest, context, name, properties, || {
+                is_asked = true;
+                let found = real::EVP_MD_fetch(context, name, properties);
+                meanwhile();
+                found
+            });
+            let found = found.expect("the default context's");
+            assert!(!found.is_null());
+            (real::openssl().expect("OpenSSL").EVP_MD_free)(found);
+            is_asked
+        })
+    }
+
+    #[test]
+    fn what_was_found_before_a_change_is_not_kept() {
+        keep_for_program();
+        assert_eq!(is_asked_twice(forget), [true; 2]);
+        // Other tests may change something meanwhile.
+        let is_kept = (0..100).any(|_| !is_asked_twice(|| ())[1]);
+        assert!(is_kept);
     }
 }

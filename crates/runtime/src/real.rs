@@ -493,6 +493,7 @@ openssl_functions! {
     fn EVP_SIGNATURE_up_ref(*mut c_void) -> c_int;
     fn EVP_default_properties_is_fips_enabled(*mut c_void) -> c_int;
     fn OPENSSL_init_crypto(u64, *const c_void) -> c_int;
+    fn OSSL_DECODER_CTX_free(*mut c_void);
     fn OSSL_DECODER_CTX_new_for_pkey(
         *mut *mut c_void, *const c_char, *const c_char, *const c_char, c_int, *mut c_void,
         *const c_char
@@ -501,6 +502,7 @@ openssl_functions! {
         *mut c_void, PasswordCallback, *mut c_void
     ) -> c_int;
     fn OSSL_DECODER_from_bio(*mut c_void, *mut c_void) -> c_int;
+    fn OSSL_LIB_CTX_get0_global_default() -> *mut c_void;
     fn OSSL_LIB_CTX_set0_default(*mut c_void) -> *mut c_void;
     fn OSSL_PROVIDER_add_builtin(*mut c_void, *const c_char, *const c_void) -> c_int;
     fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
@@ -542,6 +544,7 @@ openssl_functions! {
     fn TLS_client_method() -> *const c_void;
     fn X509_free(*mut c_void);
     fn X509_get0_pubkey(*const c_void) -> *mut c_void;
+    fn X509_get_ex_data(*const c_void, c_int) -> *mut c_void;
     fn X509_up_ref(*mut c_void) -> c_int;
     fn i2d_X509(*const c_void, *mut *mut c_uchar) -> c_int;
     variadic

@@ -30,7 +30,7 @@ const AHEAD: usize = 32;
 /// Where keys of EC move to.
 pub(crate) struct Transfer {
     openssl: &'static OpenSsl,
-    /// `EVP_PKEY_CTX` of the provider's key management, never freed.
+    /// `EVP_PKEY_CTX` of the provider's key management.
     context: NonNull<c_void>,
     /// `EVP_PKEY`s with nothing in them.
     blank: Vec<NonNull<c_void>>,
@@ -77,6 +77,13 @@ impl Transfer {
         }
         let key = self.blank.pop()?;
         Some(Arrival { openssl: self.openssl, context: self.context, key, done: false })
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.blank.iter().for_each(|key| (self.openssl.EVP_PKEY_free)(key.as_ptr()));
+        (self.openssl.EVP_PKEY_CTX_free)(self.context.as_ptr());
     }
 }
 

@@ -234,6 +234,11 @@ fn change_and_look() {
     // SAFETY: made above.
     let before = unsafe { OSSL_LIB_CTX_set0_default(other) };
     assert_eq!(provider_of_kdf().as_deref(), Some("default"));
+    // Nothing of it is kept, since it may be freed at any time.
+    for _ in 0..3 {
+        let (readers, _) = locks_of(|| has_digest(c"SHA2-256"));
+        assert!(readers > 0, "libcrypto looks it up each time");
+    }
     // SAFETY: the one that was this thread's.
     unsafe { OSSL_LIB_CTX_set0_default(before) };
     assert_eq!(provider_of_kdf().as_deref(), Some("widelane"));

@@ -82,8 +82,8 @@ impl Fields {
         }
     }
 
-    /// Sets parameters; false if that is for the default provider, and nothing has changed. As
-    /// there, data do not outlast the next setting.
+    /// Sets parameters; false if that is for the default provider, and nothing has changed. So is
+    /// what becomes of data when they are not set again: versions of OpenSSL differ in that.
     pub(super) fn set<'a>(
         &mut self,
         mut params: impl Iterator<Item = &'a OsslParam>,
@@ -94,8 +94,10 @@ impl Fields {
         let places = self.places.clone();
         self.places[Field::Data as usize] = None;
         let is_known = params.all(|param| self.set_one(param, known, begin));
+        let data = Field::Data as usize;
+        let is_data_settled = places[data].is_none() || self.places[data].is_some();
         (self.hash, self.mode) = (self.hash.or(hash), self.mode.or(mode));
-        let is_done = is_known && is_accepted(self);
+        let is_done = is_known && is_data_settled && is_accepted(self);
         if !is_done {
             wipe(&mut self.bytes[begin..self.used]);
             (self.hash, self.mode, self.places, self.used) = (hash, mode, places, begin);
@@ -223,6 +225,23 @@ mod tests {
         let seed = [&b"key expansion"[..], &[2; 32]].concat();
         assert_eq!(fields.get(Field::Seed), Some(&seed[..]));
         assert_eq!(fields.get(Field::Secret), Some(&[1; 48][..]));
+    }
+
+    #[test]
+    fn what_becomes_of_data_is_for_the_default_provider() {
+        let (mut key, mut first, mut second) = ([1; 48], *b"first", *b"second");
+        let known = [Field::Key, Field::Data];
+        let key = params::octets_in(core::KDF_PARAM_KEY, &mut key);
+        let mut fields = Fields::new();
+        assert!(fields.set([&key].into_iter(), &known, |_| true));
+        let data = params::octets_in(core::KDF_PARAM_DATA, &mut first);
+        assert!(fields.set([&data].into_iter(), &known, |_| true));
+        assert!(!fields.set([&key].into_iter(), &known, |_| true));
+        assert!(!fields.set([].into_iter(), &known, |_| true));
+        assert_eq!(fields.get(Field::Data), Some(&b"first"[..]), "for the default provider");
+        let data = params::octets_in(core::KDF_PARAM_DATA, &mut second);
+        assert!(fields.set([&key, &data].into_iter(), &known, |_| true));
+        assert_eq!(fields.get(Field::Data), Some(&b"second"[..]));
     }
 
     #[test]

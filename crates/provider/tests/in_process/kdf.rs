@@ -23,6 +23,8 @@ enum Step<'a> {
     Set(&'a [Set<'a>]),
     /// Derives so many bytes, with these parameters.
     Derive(usize, &'a [Set<'a>]),
+    /// Derives so many bytes, without an array of parameters.
+    DeriveAsSet(usize),
     /// Goes on with a copy.
     Duplicate,
     Reset,
@@ -63,6 +65,12 @@ fn answers(name: &CStr, query: &CStr, steps: &[Step<'_>]) -> Vec<(i64, Vec<u8>, 
                 // SAFETY: as above, and there is room for the output.
                 let call = |params| unsafe { ffi::EVP_KDF_derive(context, place, *bytes, params) };
                 i64::from(with(set, call))
+            }
+            Step::DeriveAsSet(bytes) => {
+                output = vec![0; *bytes];
+                let (place, none) = (output.as_mut_ptr(), ptr::null());
+                // SAFETY: there is room for the output.
+                i64::from(unsafe { ffi::EVP_KDF_derive(context, place, *bytes, none) })
             }
             Step::Duplicate => {
                 // SAFETY: a context.
@@ -223,13 +231,18 @@ fn contexts_keep_what_is_set() {
     same(TLS13, &[Step::Set(&all), Step::Size, Step::Derive(48, &other), Step::Duplicate]);
     same(TLS13, &[Step::Set(&all), Step::Set(&unknown), Step::Derive(48, &other)]);
     same(TLS13, &[Step::Derive(48, &all), Step::Reset, Step::Derive(48, &other)]);
-    // Data do not outlast the next setting in OpenSSL 3.0, and of what is given twice the first
-    // counts.
+    // Whether data outlast the next setting differs among versions of OpenSSL, also by what is set.
     let data = Set::Octets(c"data", &[4; 32]);
-    if openssl::version::number() < 0x3010_0000 {
-        same(TLS13, &[Step::Set(&all), Step::Derive(48, &[DERIVED, data]), Step::Derive(48, &[])]);
-        same(TLS13, &[Step::Set(&all), Step::Set(&[DERIVED, data]), Step::Derive(48, &other)]);
+    for set in [&[][..], &[EXPAND], &other] {
+        let with_data = [DERIVED, data];
+        let [by_set, by_derive] = [Step::Set(&with_data), Step::Derive(48, &with_data)];
+        for first in [by_set, by_derive] {
+            let again = [Step::DeriveAsSet(48), Step::Derive(48, set), Step::DeriveAsSet(48)];
+            let [as_set, then, in_the_end] = again;
+            same(TLS13, &[Step::Set(&all), first, as_set, then, in_the_end]);
+        }
     }
+    // Of what is given twice the first counts.
     same(TLS13, &[Step::Set(&all), Step::Set(&[data, data]), Step::Derive(48, &[DERIVED])]);
     let twice = [Set::Octets(c"key", &[5; 48]), Set::Octets(c"key", &[6; 48]), DERIVED];
     same(TLS13, &[Step::Set(&all), Step::Derive(48, &twice)]);

@@ -8,6 +8,7 @@ use core::slice;
 
 use super::guard;
 use crate::certificates;
+use crate::methods;
 use crate::real;
 
 #[unsafe(no_mangle)]
@@ -47,11 +48,12 @@ extern "C-unwind" fn d2i_X509(
         *next = end;
         return known;
     }
+    let before = methods::changes();
     let decoded = decode();
     // SAFETY: the caller's place, as above.
     let is_used_up = unsafe { input.read() } == end;
     if !decoded.is_null() && is_used_up {
-        guard((), || certificates::keep(encoding, decoded));
+        guard((), || certificates::keep(encoding, decoded, before));
     }
     decoded
 }

@@ -33,14 +33,20 @@ pub(crate) fn decode(
     let encoding = unsafe { slice::from_raw_parts(start, usize::try_from(bytes).ok()?) };
     let (SEQUENCE, content, behind) = split(encoding)? else { return None };
     let mut rest = content;
-    let (before, certificate) = loop {
+    let (found, before, certificate) = loop {
         let before = content.len() - rest.len();
         let (found, content, behind) = split(rest)?;
         rest = behind;
-        if found == EXPLICIT | tag {
-            break (before, content);
+        if found >= EXPLICIT | tag {
+            break (found, before, content);
         }
     };
+    // Fields stand in the order of their tags, each once. Libcrypto would not see that the
+    // certificate stands elsewhere or twice, if it gets the others only.
+    let is_before_rest = rest.is_empty() || split(rest)?.0 > EXPLICIT | tag;
+    if found != EXPLICIT | tag || !is_before_rest {
+        return None;
+    }
     let certificate = certificates::of_encoding(certificate)?;
     let openssl = real::openssl()?;
     let Some(session) = decode_without(&content[..before], rest, item) else {

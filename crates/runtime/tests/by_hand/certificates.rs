@@ -21,7 +21,9 @@ use openssl::ssl::{Ssl, SslContext, SslMethod, SslSession, SslSessionCacheMode, 
 use openssl::x509::{X509, X509NameBuilder};
 use openssl_sys as sys;
 
-use crate::support::by_hand::{BIO_s_socket, Connection, accelerated_and_native, file};
+use crate::support::by_hand::{
+    BIO_s_socket, Connection, accelerated, accelerated_and_native, file,
+};
 
 /// More than a thread keeps.
 const MANY: u32 = 80;
@@ -32,6 +34,16 @@ fn certificates_are_decoded_once() {
     let expected = native.replace("same object: false", "same object: true");
     assert!(native.contains("same object: false"), "{native}");
     assert_eq!(accelerated, expected);
+}
+
+#[test]
+fn data_of_another_thread_are_noticed() {
+    accelerated("certificates::scenario_another_thread");
+}
+
+#[test]
+fn so_are_data_in_one_that_is_not_kept_any_more() {
+    accelerated("certificates::scenario_replaced");
 }
 
 unsafe extern "C" {
@@ -190,20 +202,63 @@ fn scenario() {
         }
     }
     // Data of the program's stay with the connection that they were stored for.
-    let none = ptr::null();
-    // SAFETY: an index without functions.
-    let index = unsafe {
-        CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_X509, 0, ptr::null_mut(), none, none, none)
-    };
     let again = || handshake(&server, &identities[0], SslVersion::TLS1_3, None).certificate;
-    let (marked, mark) = (again(), (&raw const answers).cast_mut().cast());
-    // SAFETY: a live certificate, and an address that is not used.
-    assert_eq!(unsafe { X509_set_ex_data(marked.as_ptr(), index, mark) }, 1);
-    for _ in 0..3 {
-        let later = again();
-        assert!(!is_same(&later, &marked));
-        // SAFETY: a live certificate.
-        assert!(unsafe { X509_get_ex_data(later.as_ptr(), index) }.is_null());
-    }
+    let (index, marked) = (new_index(), again());
+    store(index, &marked);
+    assert_own_objects(index, &marked, again);
     std::fs::write(file("answers"), answers).expect("a short write");
+}
+
+/// A server whose connections are done by one thread, and their clients' certificates by others.
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_another_thread() {
+    let (server, identity, index) = (server(), Identity::new(0), new_index());
+    let again = || handshake(&server, &identity, SslVersion::TLS1_3, None).certificate;
+    let marked = again();
+    assert!(is_same(&marked, &again()), "certificates are kept");
+    thread::scope(|scope| {
+        scope.spawn(|| store(index, &marked));
+    });
+    assert_own_objects(index, &marked, again);
+}
+
+/// A client that comes back when others were there, more than are kept.
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_replaced() {
+    let (server, index) = (server(), new_index());
+    let shown = |identity| handshake(&server, identity, SslVersion::TLS1_3, None).certificate;
+    let identities: Vec<Identity> = (0..MANY).map(Identity::new).collect();
+    let all: Vec<X509> = identities.iter().map(&shown).collect();
+    let again: Vec<X509> = identities.iter().map(&shown).collect();
+    let is_replaced = |place: &usize| !is_same(&all[*place], &again[*place]);
+    let place = (0..all.len()).find(is_replaced).expect("more than are kept");
+    store(index, &all[place]);
+    assert_own_objects(index, &all[place], || shown(&identities[place]));
+}
+
+/// An index without functions.
+fn new_index() -> c_int {
+    let none = ptr::null();
+    // SAFETY: no function is called for it.
+    unsafe { CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_X509, 0, ptr::null_mut(), none, none, none) }
+}
+
+/// Stores data of the program's in a certificate.
+fn store(index: c_int, certificate: &X509) {
+    let data = ptr::from_ref(certificate).cast_mut().cast();
+    // SAFETY: a live certificate, and an address that is not used.
+    assert_eq!(unsafe { X509_set_ex_data(certificate.as_ptr(), index, data) }, 1);
+}
+
+/// Each connection has a certificate of its own, without data, since some are in `marked`.
+fn assert_own_objects(index: c_int, marked: &X509, again: impl Fn() -> X509) {
+    let later = [again(), again(), again()];
+    for (place, certificate) in later.iter().enumerate() {
+        let others = later[..place].iter().chain([marked]);
+        assert!(others.into_iter().all(|other| !is_same(certificate, other)));
+        // SAFETY: a live certificate.
+        assert!(unsafe { X509_get_ex_data(certificate.as_ptr(), index) }.is_null());
+    }
 }

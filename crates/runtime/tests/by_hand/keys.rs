@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Write as _;
+use std::ptr;
 
 use foreign_types::ForeignTypeRef;
 use openssl::base64;
@@ -21,7 +22,13 @@ unsafe extern "C" {
     fn EC_KEY_set_conv_form(key: *mut sys::EC_KEY, form: c_int);
     fn EC_KEY_set_enc_flags(key: *mut sys::EC_KEY, flags: c_uint);
     fn EVP_PKEY_get0_provider(key: *const sys::EVP_PKEY) -> *const c_void;
+    fn EVP_set_default_properties(context: *mut c_void, properties: *const c_char) -> c_int;
+    fn OSSL_LIB_CTX_free(context: *mut c_void);
+    fn OSSL_LIB_CTX_new() -> *mut c_void;
+    fn OSSL_LIB_CTX_set0_default(context: *mut c_void) -> *mut c_void;
     fn OSSL_PROVIDER_get0_name(provider: *const c_void) -> *const c_char;
+    fn OSSL_PROVIDER_load(context: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn OSSL_PROVIDER_unload(provider: *mut c_void) -> c_int;
 }
 
 const POINT_CONVERSION_COMPRESSED: c_int = 2;
@@ -58,6 +65,57 @@ fn scenario_read() {
         let by_libssl = read_by_libssl(&pem);
         assert_eq!(provider(by_libssl.private_key().expect("a key")), provider(&key), "{kind}");
         let _ = writeln!(answers, "{kind}: {}", provider(&key));
+    }
+    drop(context);
+    std::fs::write(file("answers"), answers).expect("a write");
+}
+
+#[test]
+fn keys_lie_where_libcrypto_looks_for_them() {
+    let ([accelerated, native], _) = accelerated_and_native("keys::scenario_contexts");
+    assert!(native.lines().all(|line| line.ends_with(": true")), "{native}");
+    assert_eq!(accelerated, native);
+}
+
+/// Reads keys while another library context is the thread's default, and while the default
+/// properties name a provider; each time after keys of the default context.
+#[test]
+#[ignore = "runs under `accelerated_and_native`"]
+fn scenario_contexts() {
+    let (context, keys, mut answers) = (quick_context(), keys(), String::new());
+    let read = |pem: &str| PKey::private_key_from_pem(pem.as_bytes()).expect("a key");
+    let providers = || keys.iter().map(|(_, pem)| provider(&read(pem))).collect::<Vec<_>>();
+    let before = providers();
+    for _ in 0..2 {
+        // SAFETY: makes a context.
+        let other = unsafe { OSSL_LIB_CTX_new() };
+        // SAFETY: made above, and a C string.
+        let loaded = unsafe { OSSL_PROVIDER_load(other, c"default".as_ptr()) };
+        // SAFETY: made above.
+        let former = unsafe { OSSL_LIB_CTX_set0_default(other) };
+        for (kind, pem) in &keys {
+            let key = read(pem);
+            // SAFETY: a key that lives.
+            let provider = unsafe { EVP_PKEY_get0_provider(key.as_ptr()) };
+            let _ = writeln!(answers, "{kind}, other context: {}", ptr::eq(provider, loaded));
+        }
+        // SAFETY: the one that was this thread's.
+        unsafe { OSSL_LIB_CTX_set0_default(former) };
+        // SAFETY: loaded above.
+        unsafe { OSSL_PROVIDER_unload(loaded) };
+        // SAFETY: made above, and nothing of it is left.
+        unsafe { OSSL_LIB_CTX_free(other) };
+        let _ = writeln!(answers, "default context again: {}", providers() == before);
+    }
+    for (properties, is_default) in [(c"provider=default", true), (c"", false)] {
+        // SAFETY: the default context and a C string.
+        unsafe { EVP_set_default_properties(ptr::null_mut(), properties.as_ptr()) };
+        let providers = providers();
+        let is_right = match is_default {
+            true => providers.iter().all(|provider| *provider == "default"),
+            false => providers == before,
+        };
+        let _ = writeln!(answers, "{properties:?}: {is_right}");
     }
     drop(context);
     std::fs::write(file("answers"), answers).expect("a write");

@@ -12,14 +12,16 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::thread;
 
 use foreign_types::ForeignTypeRef;
-use openssl::ssl::{Ssl, SslContext, SslContextBuilder, SslMethod, SslOptions, SslVersion};
+use openssl::ssl::{
+    ClientHelloResponse, Ssl, SslContext, SslContextBuilder, SslMethod, SslOptions, SslVersion,
+};
 use openssl::x509::X509;
 use openssl_sys as sys;
 use widelane_testkit::random::Random;
 
 use crate::ahead::kind_of_haproxy;
 use crate::support::by_hand::{
-    BIO_s_socket, Connection, accelerated, accelerated_and_native, context, file,
+    BIO_s_socket, Connection, accelerated, accelerated_and_native, context, file, rare_context_with,
 };
 
 const SEED: u64 = 72;
@@ -27,6 +29,13 @@ const SEED: u64 = 72;
 #[test]
 fn sessions_are_encoded_as_by_libcrypto() {
     accelerated("sessions::scenario_encodings");
+}
+
+#[test]
+fn certificates_stand_in_their_place_once() {
+    let ([accelerated, native], _) = accelerated_and_native("sessions::scenario_places");
+    assert_eq!(native, "in its place: true\nearlier: false\nlater: false\ntwice: false\n");
+    assert_eq!(accelerated, native);
 }
 
 #[test]
@@ -197,13 +206,28 @@ fn session(ssl: *mut sys::SSL, random: &mut Random) -> *mut sys::SSL_SESSION {
     session
 }
 
-/// The same session with the certificate of its peer, which is the last that it may have before the
-/// fields with tags above three.
+/// The same session with the certificate of its peer.
 fn with_certificate(encoding: &[u8]) {
+    let changed = with_certificates_before(encoding, &[ID_CONTEXT]);
+    let session = decoded(&changed);
+    assert!(!session.is_null());
+    let again = assert_same(session, "with a certificate");
+    assert!(again.len() > encoding.len());
+    // SAFETY: made above, and nobody else's.
+    unsafe { sys::SSL_SESSION_free(session) };
+}
+
+/// The tags of the time, of the field behind the certificate, and of the one behind that.
+const TIME: u8 = 0xA1;
+const ID_CONTEXT: u8 = 0xA4;
+const VERIFY_RESULT: u8 = 0xA5;
+
+/// A session's encoding with a certificate of its peer before the field with each of these tags.
+fn with_certificates_before(encoding: &[u8], tags: &[u8]) -> Vec<u8> {
     let certificate = std::fs::read(file("usual.pem")).expect("a file");
     let certificate = X509::from_pem(&certificate).expect("a certificate").to_der().expect("DER");
     let mut content = Vec::new();
-    let mut is_in = false;
+    let mut count = 0;
     let field = |tag: u8, content: &[u8]| {
         let bytes = u16::try_from(content.len()).expect("short");
         [&[tag, 0x82], &bytes.to_be_bytes()[..], content].concat()
@@ -211,27 +235,57 @@ fn with_certificate(encoding: &[u8]) {
     let (_, mut rest) = split(encoding);
     while !rest.is_empty() {
         let whole = rest;
-        let tag = rest[0];
-        let behind;
-        (behind, _) = split(rest);
-        rest = behind;
-        if !is_in && tag > 0xA3 {
+        (rest, _) = split(rest);
+        for _ in tags.iter().filter(|tag| **tag == whole[0]) {
             content.extend(field(0xA3, &certificate));
-            is_in = true;
+            count += 1;
         }
         content.extend(&whole[..whole.len() - rest.len()]);
     }
-    assert!(is_in, "{encoding:02x?}");
-    let changed = field(0x30, &content);
-    let mut start = changed.as_ptr();
-    let bytes = changed.len() as c_long;
+    assert_eq!(count, tags.len(), "{encoding:02x?}");
+    field(0x30, &content)
+}
+
+/// A session with this encoding, null if it is not one.
+fn decoded(encoding: &[u8]) -> *mut sys::SSL_SESSION {
+    let (mut start, bytes) = (encoding.as_ptr(), encoding.len() as c_long);
     // SAFETY: an encoding of this length.
-    let session = unsafe { sys::d2i_SSL_SESSION(ptr::null_mut(), &mut start, bytes) };
-    assert!(!session.is_null());
-    let encoding = assert_same(session, "with a certificate");
-    assert!(encoding.len() > certificate.len());
+    unsafe { sys::d2i_SSL_SESSION(ptr::null_mut(), &mut start, bytes) }
+}
+
+/// Decodes sessions within libssl, where the runtime does that.
+#[test]
+#[ignore = "runs under `accelerated_and_native`"]
+fn scenario_places() {
+    let context = context();
+    let ssl = Ssl::new(&context).expect("a connection");
+    let session = session(ssl.as_ptr(), &mut Random::new(SEED));
+    // SAFETY: a live session.
+    unsafe { SSL_SESSION_set_time(session, 7) };
+    let encoding = encoding(session);
     // SAFETY: made above, and nobody else's.
     unsafe { sys::SSL_SESSION_free(session) };
+    let places: [(&str, &[u8]); 4] = [
+        ("in its place", &[ID_CONTEXT]),
+        ("earlier", &[TIME]),
+        ("later", &[VERIFY_RESULT]),
+        ("twice", &[ID_CONTEXT; 2]),
+    ];
+    let encodings = places.map(|(what, tags)| (what, with_certificates_before(&encoding, tags)));
+    let within = rare_context_with(move || {
+        let mut answers = String::new();
+        for (what, encoding) in &encodings {
+            let session = decoded(encoding);
+            let _ = writeln!(answers, "{what}: {}", !session.is_null());
+            // SAFETY: null, or nobody else's.
+            unsafe { sys::SSL_SESSION_free(session) };
+        }
+        std::fs::write(file("answers"), answers).expect("a short write");
+        ClientHelloResponse::SUCCESS
+    });
+    let connection = Connection::new(&within, false);
+    connection.handshake();
+    connection.free();
 }
 
 /// What is behind the first value of an encoding, and what is in that value.
