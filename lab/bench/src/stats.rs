@@ -63,14 +63,20 @@ pub fn ratio(rounds: &[(f64, f64)]) -> Option<Ratio> {
 
 /// Latencies in buckets that grow by a fifth, from 50 µs.
 pub fn latency_buckets(latency_ns: &Histogram<u64>) -> Vec<Bucket> {
-    latency_ns
-        .iter_log(50_000, 1.2)
-        .map(|step| Bucket {
-            upto: step.value_iterated_to() as f64 / 1e3,
-            count: step.count_since_last_iteration(),
-        })
-        .filter(|bucket| bucket.count > 0)
-        .collect()
+    let buckets = latency_ns.iter_log(50_000, 1.2).map(|step| Bucket {
+        upto: step.value_iterated_to() as f64 / 1e3,
+        count: step.count_since_last_iteration(),
+    });
+    trimmed(buckets.collect())
+}
+
+/// `buckets` without the empty ones at either end. Those between stay: a chart's line goes from
+/// each bucket to the next.
+pub fn trimmed(mut buckets: Vec<Bucket>) -> Vec<Bucket> {
+    let is_used = |bucket: &Bucket| bucket.count > 0;
+    buckets.truncate(buckets.iter().rposition(is_used).map_or(0, |last| last + 1));
+    let first = buckets.iter().position(is_used).unwrap_or(0);
+    buckets.split_off(first)
 }
 
 #[cfg(test)]
@@ -113,6 +119,20 @@ mod tests {
         assert_eq!(ratio(&rounds[..5]).unwrap().width(), None);
         let same = vec![(1.0, 1.0); ROUNDS_FOR_INTERVAL];
         assert!(ratio(&same).unwrap().ends.is_some() && ratio(&same[1..]).unwrap().ends.is_none());
+    }
+
+    #[test]
+    fn buckets_between_two_latencies_are_told_to_be_empty() {
+        let mut latency_ns = Histogram::<u64>::new_with_bounds(100, 100_000_000_000, 3).unwrap();
+        latency_ns.record_n(1_000_000, 100).unwrap();
+        latency_ns.record_n(10_000_000, 100).unwrap();
+        let counts: Vec<u64> = latency_buckets(&latency_ns).iter().map(|it| it.count).collect();
+        let [100, between @ .., 100] = &counts[..] else { panic!("{counts:?}") };
+        // Of buckets that grow by a fifth, a factor of ten takes 12 or 13.
+        assert!((11..=12).contains(&between.len()), "{counts:?}");
+        assert!(between.iter().all(|count| *count == 0), "{counts:?}");
+        latency_ns.reset();
+        assert!(latency_buckets(&latency_ns).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,9 @@ use crate::tally::{Tally, Window};
 
 /// Longest time between looks at `stop`.
 pub const TICK: Duration = Duration::from_millis(20);
+
+/// Longest time that a thread works for before it looks whether the window has begun.
+const MEANWHILE: Duration = Duration::from_millis(1);
 
 /// Keys of ML-KEM that are made before the load of a closed loop, whose clients are to keep a
 /// server busy: as many as a thread may need, and some 5 KiB each.
@@ -45,9 +48,9 @@ pub struct Stint {
 /// Makes `load` and measures one window of it, on threads of its own.
 ///
 /// `observe` is called on one of them at both edges of the window, after the warm-up and before the
-/// connections are wound down, while the others wait. Connections in flight at an edge are counted
-/// in the window in which they end. Returns early with [`LoadError::Interrupted`] once `stop` is
-/// set.
+/// connections are wound down. Until all threads are ready to begin, each keeps up its load; at the
+/// end they wait. Connections in flight at an edge are counted in the window in which they end.
+/// Returns early with [`LoadError::Interrupted`] once `stop` is set.
 ///
 /// # Errors
 ///
@@ -94,12 +97,10 @@ pub fn run_plan<T: Send>(
             let (arrived, (go, gone)) = (arrived.clone(), mpsc::channel());
             goes.push(go);
             let follow = move || {
-                let part = take_part(plan, stint, cpu(index), stop, || {
-                    let goes_on = arrived.send(true).is_ok() && gone.recv().is_ok();
-                    if goes_on { Ok(()) } else { Err(LoadError::Interrupted) }
-                });
+                let follower = Follower { arrived, gone };
+                let part = take_part(plan, stint, cpu(index), stop, |work| follower.meet(work));
                 // Whoever fails is not waited for, and the leader may have ended already.
-                let _ = arrived.send(false);
+                let _ = follower.arrived.send(false);
                 part
             };
             followers.push(thread().spawn_scoped(scope, follow)?);
@@ -108,17 +109,9 @@ pub fn run_plan<T: Send>(
         let lead = move || {
             let mut observed = Vec::new();
             // If this fails, nobody is told to go on any more, and the others end, too.
-            let goes = goes;
-            let part = take_part(plan, stint, cpu(0), stop, || {
-                if !goes.iter().all(|_| arrivals.recv() == Ok(true)) {
-                    return Err(LoadError::Interrupted);
-                }
-                observed.push(observe());
-                // Whoever has ended meanwhile says why when it is joined.
-                for go in &goes {
-                    let _ = go.send(());
-                }
-                Ok(())
+            let leader = Leader { arrivals, goes };
+            let part = take_part(plan, stint, cpu(0), stop, |work| {
+                leader.meet(work, || observed.push(observe()))
             })?;
             Ok((part, observed))
         };
@@ -126,6 +119,60 @@ pub fn run_plan<T: Send>(
         let followers = followers.into_iter().map(join).collect::<Vec<_>>();
         conclude(leader, followers)
     })
+}
+
+/// The work of a thread at an edge of the window until all threads are there; none to wait idly.
+type Meanwhile<'a> = Option<&'a mut dyn FnMut() -> Result<(), LoadError>>;
+
+/// The thread that observes at the edges of the window.
+struct Leader {
+    /// From each other thread at each edge: whether it takes part.
+    arrivals: Receiver<bool>,
+    /// To each other thread at each edge.
+    goes: Vec<Sender<()>>,
+}
+
+impl Leader {
+    /// Observes once all threads are there, and lets them go on.
+    fn meet(&self, mut work: Meanwhile<'_>, observe: impl FnOnce()) -> Result<(), LoadError> {
+        for _ in &self.goes {
+            if !receive(&self.arrivals, &mut work)? {
+                return Err(LoadError::Interrupted);
+            }
+        }
+        observe();
+        // Whoever has ended meanwhile says why when it is joined.
+        for go in &self.goes {
+            let _ = go.send(());
+        }
+        Ok(())
+    }
+}
+
+/// Any other thread.
+struct Follower {
+    arrived: Sender<bool>,
+    gone: Receiver<()>,
+}
+
+impl Follower {
+    /// Returns once all threads are there and the leader has observed.
+    fn meet(&self, mut work: Meanwhile<'_>) -> Result<(), LoadError> {
+        self.arrived.send(true).map_err(|_| LoadError::Interrupted)?;
+        receive(&self.gone, &mut work)
+    }
+}
+
+/// The next message; `work` goes on until it is there.
+fn receive<T>(messages: &Receiver<T>, work: &mut Meanwhile<'_>) -> Result<T, LoadError> {
+    while let Some(work) = work {
+        match messages.try_recv() {
+            Ok(message) => return Ok(message),
+            Err(TryRecvError::Empty) => work()?,
+            Err(TryRecvError::Disconnected) => return Err(LoadError::Interrupted),
+        }
+    }
+    messages.recv().map_err(|_| LoadError::Interrupted)
 }
 
 /// One thread's part of a window.
@@ -173,7 +220,7 @@ fn take_part(
     stint: &Stint,
     cpu: Option<usize>,
     stop: &AtomicBool,
-    mut edge: impl FnMut() -> Result<(), LoadError>,
+    mut edge: impl FnMut(Meanwhile<'_>) -> Result<(), LoadError>,
 ) -> Result<Part, LoadError> {
     if let Some(cpu) = cpu {
         pin(cpu)?;
@@ -184,8 +231,10 @@ fn take_part(
         pass(&mut crowd, plan.patience, |tally| tally.full >= connections as u64, stop)?;
     }
 
-    *crowd.tally() = Tally::new();
-    edge()?;
+    let tally = Tally::new();
+    // Connections that stood still here would take that much longer, within the window.
+    edge(Some(&mut || pass(&mut crowd, MEANWHILE, |_| false, stop)))?;
+    *crowd.tally() = tally;
     let began = Instant::now();
     let cpu_before = thread_cpu();
     let is_enough = |tally: &Tally| tally.full >= stint.handshakes_max;
@@ -195,8 +244,8 @@ fn take_part(
     }
     let client_cpu = thread_cpu().saturating_sub(cpu_before);
     let wall = began.elapsed();
-    edge()?;
     crowd.count_unfinished();
+    edge(None)?;
     let tally = std::mem::take(crowd.tally());
 
     wind_down(&mut crowd, plan.farewell(), &|| stop.load(Ordering::Relaxed))?;
@@ -248,4 +297,83 @@ pub fn wind_down(
         crowd.work(end.min(Instant::now() + TICK))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Mix, Trust};
+    use crate::tls::{Cipher, Group, TlsVersion};
+
+    #[test]
+    fn what_is_done_before_the_window_begins_is_not_counted() {
+        let plan = Plan {
+            target: ([127, 0, 0, 1], 1).into(),
+            sources: Vec::new(),
+            trust: Trust::Anyone,
+            mix: Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, Group::X25519, "localhost"),
+            work: Work::Handshake,
+            pace: Pace::Closed { connections: 1, ramp: Duration::ZERO },
+            patience: Duration::ZERO,
+            seed: 7,
+        };
+        let stint = Stint {
+            cpus: Vec::new(),
+            warm_up: Duration::ZERO,
+            window: Duration::ZERO,
+            answers_min: 0,
+            handshakes_max: u64::MAX,
+        };
+        let mut works = Vec::new();
+        let part = take_part(&plan, &stint, None, &AtomicBool::new(false), |work| {
+            works.push(work.is_some());
+            work.map_or(Ok(()), |work| work())
+        })
+        .unwrap();
+        assert_eq!(works, [true, false], "a thread works on at the beginning only");
+        assert_eq!(part.tally.due, 0);
+    }
+
+    #[test]
+    fn threads_work_until_the_last_one_is_ready() {
+        let ((arrived, arrivals), (go, gone)) = (mpsc::channel(), mpsc::channel());
+        let leader = Leader { arrivals, goes: vec![go] };
+        let mut rounds = 0;
+        let mut work = || {
+            rounds += 1;
+            if rounds == 3 {
+                arrived.send(true).unwrap();
+            }
+            Ok(())
+        };
+        let mut observed = 0;
+        leader.meet(Some(&mut work), || observed += 1).unwrap();
+        assert_eq!((rounds, observed), (3, 1));
+        assert_eq!(gone.try_recv(), Ok(()));
+
+        let follower = Follower { arrived, gone };
+        let mut rounds = 0;
+        let mut work = || {
+            rounds += 1;
+            if rounds == 3 {
+                assert_eq!(leader.arrivals.try_recv(), Ok(true));
+                leader.goes[0].send(()).unwrap();
+            }
+            Ok(())
+        };
+        follower.meet(Some(&mut work)).unwrap();
+        assert_eq!(rounds, 3);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_failed() {
+        let ((arrived, arrivals), (go, gone)) = (mpsc::channel(), mpsc::channel());
+        let leader = Leader { arrivals, goes: vec![go] };
+        arrived.send(false).unwrap();
+        let met = leader.meet(None, || panic!("the window has not begun"));
+        assert!(matches!(met, Err(LoadError::Interrupted)));
+        drop(leader);
+        let met = Follower { arrived, gone }.meet(None);
+        assert!(matches!(met, Err(LoadError::Interrupted)));
+    }
 }

@@ -179,6 +179,8 @@ pub fn drive(
             };
             let name = format!("loadgen-{index}");
             let thread = thread::Builder::new().name(name).spawn_scoped(scope, client);
+            // The scope waits for those that have begun.
+            let thread = thread.inspect_err(|_| failed.store(true, Ordering::Relaxed));
             clients.push(thread.map_err(LoadError::from)?);
         }
         drop(sender);

@@ -28,7 +28,8 @@ pub struct Probe {
     pub rate: Option<f64>,
     /// What came of it.
     pub outcome: Outcome,
-    /// Latency at the percentile, those included that were still under way.
+    /// Latency at the percentile, those included that were still under way and already above the
+    /// limit.
     pub latency: Duration,
     /// Why the goal was missed; none if it was reached.
     pub missed: Option<Missed>,
@@ -220,7 +221,7 @@ impl<E> Searched<'_, E> {
             Pace::Closed { .. } => None,
         };
         let outcome = (self.attempt)(&plan, &self.course)?;
-        let latency = latency(&plan.work, &outcome.tally, self.goal.percentile);
+        let latency = latency(&plan.work, &outcome.tally, self.goal);
         let done = outcome.tally.handshakes().saturating_add(outcome.tally.answers);
         let missed = if latency > self.goal.latency_max {
             Some(Missed::Latency)
@@ -261,12 +262,11 @@ impl<E> Searched<'_, E> {
     }
 }
 
-/// Latency at `percentile`, with those counted that were not done when the window ended. They were
-/// under way for that long at least.
-fn latency(work: &Work, tally: &Tally, percentile: f64) -> Duration {
-    let mut all = Latency::Total.of(tally, work).clone();
-    all.add(&tally.unfinished_ns).expect("histograms of equal bounds");
-    Duration::from_nanos(all.value_at_percentile(percentile))
+/// Latency at the percentile of `goal`. How long those take that have only just begun when the
+/// window ends is not known yet: they count neither way.
+fn latency(work: &Work, tally: &Tally, goal: &Goal) -> Duration {
+    let all = Latency::Total.against(goal.latency_max, tally, work);
+    Duration::from_nanos(all.value_at_percentile(goal.percentile))
 }
 
 impl fmt::Display for Missed {
@@ -277,5 +277,28 @@ impl fmt::Display for Missed {
             Missed::Failures(count) => write!(formatter, "{count} failed"),
             Missed::Nothing => formatter.write_str("nothing done"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_only_just_begun_hides_nobody_who_was_late() {
+        let goal = Goal { latency_max: Duration::from_millis(100), percentile: 99.0 };
+        let mut tally = Tally::new();
+        let mut end = |count: usize, latency: Duration| {
+            (0..count).for_each(|_| tally.count_handshake(false, latency, latency));
+        };
+        end(98, Duration::from_millis(1));
+        end(2, Duration::from_secs(1));
+        (0..100).for_each(|_| tally.count_unfinished(Duration::from_millis(1)));
+        assert!(latency(&Work::Handshake, &tally, &goal) > goal.latency_max);
+
+        let mut stopped = Tally::new();
+        stopped.count_handshake(false, Duration::from_millis(1), Duration::from_millis(1));
+        stopped.count_unfinished(Duration::from_secs(1));
+        assert!(latency(&Work::Handshake, &stopped, &goal) > goal.latency_max);
     }
 }

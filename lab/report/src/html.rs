@@ -257,7 +257,7 @@ impl DistributionFigure {
     }
 }
 
-/// The batches of one server, protocol, key and mode: drawn at the connections that speak for the
+/// The batches of scenarios that differ in connections alone: drawn at those that speak for the
 /// server, told at the others.
 struct FillFigure {
     telling: Fill,
@@ -360,5 +360,37 @@ impl<'a> RawRow<'a> {
             Some(reason) => format!("{status}: {reason}"),
             None => status.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_results::{Bucket, Histogram};
+
+    use super::*;
+
+    #[test]
+    fn fills_differ_in_connections_alone_within_a_figure() {
+        let histogram = |scenario: &str| Histogram {
+            scenario: scenario.to_owned(),
+            subject: "accelerated".to_owned(),
+            kind: HistogramKind::BatchFill,
+            unit: "jobs".to_owned(),
+            buckets: vec![Bucket { upto: 8.0, count: 1 }],
+        };
+        let told = |scenarios: [&str; 2]| -> Vec<(String, Option<String>)> {
+            let histograms = scenarios.map(histogram).into();
+            let fills = view::fills(&Results { histograms, ..Results::default() });
+            let figures = FillFigure::of_families(fills).into_iter();
+            figures.map(|figure| (figure.telling.family.clone(), figure.elsewhere())).collect()
+        };
+        let cores = told(["nginx/1-cores/c400", "nginx/2-cores/c400"]);
+        assert_eq!(
+            cores,
+            [("nginx, 1 core".to_owned(), None), ("nginx, 2 cores".to_owned(), None)]
+        );
+        let elsewhere = Some("Full at other numbers of connections: 100 % at 8".to_owned());
+        let connections = told(["nginx/2-cores/c8", "nginx/2-cores/c200"]);
+        assert_eq!(connections, [("nginx, 2 cores".to_owned(), elsewhere)]);
     }
 }

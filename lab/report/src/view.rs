@@ -27,10 +27,10 @@ fn join<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
     (!known.is_empty()).then(|| known.join(", "))
 }
 
-/// Latencies of one server, protocol and key over the number of connections.
+/// Latencies over the number of connections, in scenarios that differ in nothing else.
 #[derive(Debug, PartialEq)]
 pub struct Latency {
-    /// Server, protocol and key.
+    /// The scenarios, without their connections.
     pub title: String,
     /// The measurements, by connections.
     pub points: Vec<LatencyPoint>,
@@ -86,7 +86,7 @@ pub fn latencies(results: &Results) -> Vec<Latency> {
             })
         };
         let Some(point) = point() else { continue };
-        let title = scenario.family();
+        let title = scenario.title_without_connections();
         match latencies.iter_mut().find(|latency| latency.title == title) {
             Some(latency) => latency.points.push(point),
             None => latencies.push(Latency { title, points: vec![point] }),
@@ -102,7 +102,7 @@ pub fn latencies(results: &Results) -> Vec<Latency> {
 /// How full the batches of one scenario were.
 #[derive(Debug, PartialEq)]
 pub struct Fill {
-    /// Server, protocol, key and mode.
+    /// The scenario without its connections, and the mode.
     pub family: String,
     /// Connections open at a time.
     pub connections: Option<u32>,
@@ -140,8 +140,11 @@ pub fn fills(results: &Results) -> Vec<Fill> {
             };
             let scenario = Scenario::parse(&histogram.scenario);
             (batch_count > 0 && lanes > 1).then(|| Fill {
-                family: join([Some(scenario.family()), mode(&histogram.subject)])
-                    .unwrap_or_default(),
+                family: join([
+                    Some(scenario.title_without_connections()),
+                    mode(&histogram.subject),
+                ])
+                .unwrap_or_default(),
                 connections: scenario.connections,
                 shares: (1..=lanes).map(share).collect(),
                 batch_count,
@@ -203,7 +206,8 @@ pub fn costs(results: &Results) -> Vec<Cost> {
         if cost.subjects.len() < 2 {
             continue;
         }
-        match telling.iter_mut().find(|(known, _)| known.family() == scenario.family()) {
+        let family = scenario.title_without_connections();
+        match telling.iter_mut().find(|(known, _)| known.title_without_connections() == family) {
             Some(known) if detour(scenario.connections) < detour(known.0.connections) => {
                 *known = (scenario, cost);
             }
@@ -338,6 +342,40 @@ mod tests {
             "widelane compare --key rsa2048,rsa3072"
         );
         assert_eq!(command_of(&["a", "", "b c", "it's"]), r"a '' 'b c' 'it'\''s'");
+    }
+
+    #[test]
+    fn numbers_of_cores_are_told_apart() {
+        let row = |scenario: &str, subject: &str, metric: &str| Row {
+            scenario: scenario.to_owned(),
+            subject: subject.to_owned(),
+            metric: metric.to_owned(),
+            value: Some(100.0),
+            ..Row::default()
+        };
+        let rows_of = |scenario: &str| {
+            ["native", "accelerated"]
+                .into_iter()
+                .flat_map(|subject| {
+                    ["latency_p50", "latency_p99", words::SERVER_CPU.name]
+                        .map(|metric| row(scenario, subject, metric))
+                })
+                .collect::<Vec<_>>()
+        };
+        let results_of = |scenarios: &[&str]| Results {
+            rows: scenarios.iter().flat_map(|scenario| rows_of(scenario)).collect(),
+            ..Results::default()
+        };
+        let cores = results_of(&["nginx/1-cores/c400", "nginx/2-cores/c400"]);
+        assert!(latencies(&cores).is_empty());
+        let titles: Vec<String> = costs(&cores).into_iter().map(|cost| cost.title).collect();
+        assert_eq!(titles, ["nginx, 1 core, 400 connections", "nginx, 2 cores, 400 connections"]);
+
+        let connections = results_of(&["nginx/2-cores/c8", "nginx/2-cores/c400"]);
+        let latencies = latencies(&connections);
+        assert_eq!((latencies.len(), latencies[0].points.len()), (1, 2));
+        assert_eq!(latencies[0].title, "nginx, 2 cores");
+        assert_eq!(costs(&connections).len(), 1);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::pairs::{self, Basis, Of};
 use widelane_host::counters::Counts;
 
 use crate::server::Subject;
-use crate::stats::{self, latency_buckets, median};
+use crate::stats::{self, latency_buckets, median, trimmed};
 
 /// Name and unit of the server's CPU time per 10^9 bytes of bodies.
 pub const SERVER_CPU_PER_GB: (&str, &str) = ("server_cpu_per_gb", "ms");
@@ -305,12 +305,10 @@ impl Record {
             .map(|jobs| Bucket { upto: jobs as f64, count: fills[jobs] })
             .collect();
         let wait = (counts.waits_by_bucket.iter().enumerate())
-            .filter(|(_, count)| **count > 0)
-            .map(|(power, count)| Bucket { upto: (1u64 << power) as f64, count: *count })
-            .collect();
+            .map(|(power, count)| Bucket { upto: (1u64 << power) as f64, count: *count });
         vec![
             self.histogram(subject, HistogramKind::BatchFill, fill),
-            self.histogram(subject, HistogramKind::Wait, wait),
+            self.histogram(subject, HistogramKind::Wait, trimmed(wait.collect())),
         ]
     }
 

@@ -35,8 +35,15 @@ pub struct Record {
 struct Share {
     scenario: String,
     pairs: Vec<Pair>,
-    /// Of each implementation, by its place: the rooms seen, and the clocks.
-    seen: [(Vec<Option<Room>>, Vec<f64>); Implementation::ALL.len()],
+    /// What was seen of each implementation, by its place.
+    seen: [Vec<Seen>; Implementation::ALL.len()],
+}
+
+/// What was seen of one implementation in one round.
+struct Seen {
+    round: u32,
+    room: Option<Room>,
+    clock_mhz: Option<f64>,
 }
 
 impl Record {
@@ -59,9 +66,7 @@ impl Record {
         for (share, Sample { measurement, room, clock_mhz }) in samples {
             let named = |one: &Implementation| one.name() == measurement.subject;
             if let Some(place) = Implementation::ALL.iter().position(named) {
-                let (rooms, clocks) = &mut self.shares[share].seen[place];
-                rooms.push(room);
-                clocks.extend(clock_mhz);
+                self.shares[share].seen[place].push(Seen { round, room, clock_mhz });
             }
             measurements[share].push(measurement);
         }
@@ -75,23 +80,33 @@ impl Record {
         let Some(first) = self.shares.first().filter(|first| !first.pairs.is_empty()) else {
             return;
         };
-        for share in &self.shares {
-            let basis = pairs::basis(&share.pairs);
+        let bases: Vec<Basis<'_>> =
+            self.shares.iter().map(|share| pairs::basis(&share.pairs)).collect();
+        for (share, basis) in self.shares.iter().zip(&bases) {
+            // What is kept can be relied on no more than what it is a part of.
+            let of_first = bases[0].objection.as_ref();
+            let of_first = of_first.map(|objection| format!("of the first share, {objection}"));
+            let of_kept = basis.objection.clone().or(of_first);
             for (place, &implementation) in self.subjects.iter().enumerate() {
-                let blank = share.blank(place, implementation, &basis);
+                let blank = share.blank(place, implementation, basis);
                 for (metric, of) in
                     [(REQUESTS, rate as Of), (SERVER_CPU_PER_REQUEST, server_cpu as Of)]
                 {
-                    results.rows.push(compared(&blank, implementation, &basis, metric, of));
+                    results.rows.push(compared(&blank, implementation, basis, metric, of));
                 }
                 let kept = kept(share, first, implementation);
-                let (_, clocks) = &share.seen[place];
-                for ((metric, unit), value) in [(KEPT, kept), (CLOCK, median(clocks))] {
+                let clock = share.clock(place, basis);
+                let objections = [of_kept.clone(), basis.objection.clone()];
+                for (((metric, unit), value), objection) in
+                    [(KEPT, kept), (CLOCK, clock)].into_iter().zip(objections)
+                {
                     if let Some(value) = value {
                         results.rows.push(Row {
                             metric: metric.to_owned(),
                             unit: unit.to_owned(),
                             value: Some(value),
+                            status: status(&objection),
+                            reason: objection,
                             ..blank.clone()
                         });
                     }
@@ -99,27 +114,31 @@ impl Record {
             }
         }
         for (place, &implementation) in self.subjects.iter().enumerate() {
-            results.notes.extend(self.remark(place, implementation, first));
+            results.notes.extend(self.remark(place, implementation, &bases));
         }
         results.pairs.extend(self.shares.into_iter().flat_map(|share| share.pairs));
     }
 
     /// What the published experiment told: what is kept of the requests, and at which clock.
+    /// Nothing where a share cannot be relied on.
     fn remark(
         &self,
         place: usize,
         implementation: Implementation,
-        first: &Share,
+        bases: &[Basis<'_>],
     ) -> Option<String> {
-        let part = |share: &Share| {
-            let kept = kept(share, first, implementation)?;
-            let (rooms, clocks) = &share.seen[place];
-            let clock = median(clocks).map_or(String::new(), |mhz| format!(" at {mhz:.0} MHz"));
-            let room = rooms.iter().flatten().next().map_or("OpenSSL's own", |room| room.name());
+        let part = |(share, basis): (&Share, &Basis<'_>)| {
+            let kept = kept(share, &self.shares[0], implementation)?;
+            if basis.objection.is_some() {
+                return None;
+            }
+            let clock = share.clock(place, basis);
+            let clock = clock.map_or(String::new(), |mhz| format!(" at {mhz:.0} MHz"));
+            let room = share.room(place, basis).map_or("OpenSSL's own", |room| room.name());
             let percent = share.percent();
             Some(format!("{percent} %: {:.1} %{clock} ({room})", 100.0 * kept))
         };
-        let parts: Option<Vec<String>> = self.shares.iter().map(part).collect();
+        let parts: Option<Vec<String>> = self.shares.iter().zip(bases).map(part).collect();
         Some(format!(
             "{}: requests kept as the share of ChaCha20-Poly1305 grows: {}.",
             implementation.name(),
@@ -135,19 +154,37 @@ impl Share {
         last.split('/').next().unwrap_or_default()
     }
 
+    /// What was seen of one implementation in the rounds that count.
+    fn seen(&self, place: usize, basis: &Basis<'_>) -> impl Iterator<Item = &Seen> {
+        let counts = move |seen: &&Seen| basis.rounds.iter().any(|pair| pair.round == seen.round);
+        self.seen[place].iter().filter(counts)
+    }
+
+    fn room(&self, place: usize, basis: &Basis<'_>) -> Option<Room> {
+        self.seen(place, basis).find_map(|seen| seen.room)
+    }
+
+    fn clock(&self, place: usize, basis: &Basis<'_>) -> Option<f64> {
+        let clocks = self.seen(place, basis).filter_map(|seen| seen.clock_mhz);
+        median(&clocks.collect::<Vec<_>>())
+    }
+
     /// What all rows of one implementation share.
     fn blank(&self, place: usize, implementation: Implementation, basis: &Basis<'_>) -> Row {
-        let room = self.seen[place].0.iter().flatten().next();
-        let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
+        let room = self.room(place, basis);
         Row {
             scenario: self.scenario.clone(),
             subject: implementation.name().to_owned(),
             room: room.map(|room| room.name().to_owned()),
-            status,
+            status: status(&basis.objection),
             reason: basis.objection.clone(),
             ..Row::default()
         }
     }
+}
+
+fn status(objection: &Option<String>) -> Status {
+    if objection.is_some() { Status::Rejected } else { Status::Ok }
 }
 
 /// A metric of an implementation, held against the server as installed.
@@ -275,6 +312,53 @@ mod tests {
         assert_eq!(row("server_cpu_per_request", "native").rival, None);
         let note = &results.notes[1];
         assert!(note.starts_with("accelerated: ") && note.contains("100 %: 93.0 %"), "{note}");
+    }
+
+    /// Results of eight rounds, in the first `rejected` of which the first share does not count
+    /// and has another room and clock.
+    fn results_with(rejected: u32) -> Results {
+        let plan = plan(None);
+        let mut record = Record::new(&plan);
+        for round in 0..8 {
+            let of = |one: &_| {
+                let mut first = sample(*one, 1000);
+                if round < rejected {
+                    first.measurement.resumed = 1;
+                    (first.room, first.clock_mhz) = (Some(Room::Portable), Some(1000.0));
+                }
+                [(0, first), (1, sample(*one, 930))]
+            };
+            record.push(round, plan.implementations().iter().flat_map(of).collect());
+        }
+        let mut results = Results::default();
+        record.write(&mut results);
+        results
+    }
+
+    fn row<'a>(results: &'a Results, percent: u32, metric: &str) -> &'a Row {
+        let scenario = format!("nginx/mixed/chacha20-poly1305-{percent}/c32");
+        let mut rows = results.rows.iter().filter(|row| row.subject == "accelerated");
+        rows.find(|row| row.scenario == scenario && row.metric == metric).unwrap()
+    }
+
+    #[test]
+    fn what_is_kept_of_a_rejected_share_is_rejected() {
+        let results = results_with(5);
+        let kept = row(&results, 100, "requests_kept");
+        assert_eq!(kept.status, Status::Rejected);
+        let reason = kept.reason.as_deref().unwrap();
+        assert!(reason.starts_with("of the first share, 5 of 8 rounds rejected"), "{reason}");
+        assert_eq!(row(&results, 100, "server_clock").status, Status::Ok);
+        assert_eq!(row(&results, 100, "requests_per_second").status, Status::Ok);
+        assert!(results.notes.is_empty(), "{:?}", results.notes);
+        assert_eq!(row(&results_with(4), 100, "requests_kept").status, Status::Ok);
+    }
+
+    #[test]
+    fn rooms_and_clocks_are_those_of_the_rounds_that_count() {
+        let results = results_with(4);
+        let clock = row(&results, 0, "server_clock");
+        assert_eq!((clock.value, clock.room.as_deref()), (Some(2400.0), Some("ifma512")));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The figures of the page. Colours come from the style sheet by class.
 
+use widelane_results::Bucket;
+
 use super::plot::apart_from_each_other;
 use super::svg::{self, percent, units};
 use crate::view::{Distribution, Fill, Ratio};
@@ -291,13 +293,35 @@ pub fn distribution(distribution: &Distribution) -> String {
         content += &svg::label("middle", at, BASE + 16.0, "", label);
     }
     content += &svg::line("base", [0.0, WIDTH], [BASE, BASE]);
+    let ratios = both.iter().flat_map(|(_, buckets)| buckets.windows(2).map(ratio));
+    let step = ratios.filter(|ratio| *ratio > 1.0).fold(f64::INFINITY, f64::min);
     for (class, buckets) in both {
         let most = buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1) as f64;
         let height = |count: u64| BASE - (BASE - TOP) * count as f64 / most;
-        let corners = buckets.iter().map(|bucket| (x(bucket.upto), height(bucket.count)));
-        content += &svg::polyline(class, corners);
+        let corners = with_gaps(buckets, step).into_iter();
+        content += &svg::polyline(class, corners.map(|it| (x(it.upto), height(it.count))));
     }
     svg::figure("columns", r#"viewBox="0 0 320 108""#, &distribution.title, "", &content)
+}
+
+/// Ratio of the edges of two buckets.
+fn ratio(pair: &[Bucket]) -> f64 {
+    pair[1].upto / pair[0].upto
+}
+
+/// `buckets`, whose edges usually grow by `step`, with an empty one at either end of each gap:
+/// older results leave empty buckets out.
+fn with_gaps(buckets: &[Bucket], step: f64) -> Vec<Bucket> {
+    let mut all: Vec<Bucket> = buckets.first().copied().into_iter().collect();
+    for pair in buckets.windows(2) {
+        // Edges are rounded.
+        if ratio(pair) > step.powf(1.5) {
+            let empty = |upto| Bucket { upto, count: 0 };
+            all.extend([empty(pair[0].upto * step), empty(pair[1].upto / step)]);
+        }
+        all.push(pair[1]);
+    }
+    all
 }
 
 /// A horizontal bar, `share` of its cell long.
@@ -308,8 +332,6 @@ pub fn bar(share: f64, class: &str, title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use widelane_results::Bucket;
-
     use super::*;
 
     #[test]
@@ -340,6 +362,22 @@ mod tests {
         };
         let labels = distribution(&narrow).matches(" ms</text>").count();
         assert!((2..=5).contains(&labels), "{labels} labels in 320 units");
+    }
+
+    #[test]
+    fn a_line_lies_on_the_base_where_buckets_are_left_out() {
+        let bucket = |upto: f64| Bucket { upto, count: 1 };
+        let waits = Distribution {
+            title: "waits".to_owned(),
+            native: Vec::new(),
+            accelerated: [1.0, 2.0, 64.0].map(bucket).into(),
+        };
+        let chart = distribution(&waits);
+        let (_, points) = chart.rsplit_once("points=\"").unwrap();
+        let (points, _) = points.split_once('"').unwrap();
+        let heights: Vec<&str> =
+            points.split(' ').map(|point| point.split_once(',').unwrap().1).collect();
+        assert_eq!(heights, ["6.0", "6.0", "86.0", "86.0", "6.0"], "{points}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Kind, Table};
 
+use super::join;
 use crate::words::{self, Axis, Metric, OPERATIONS, Scenario};
 
 /// One metric of one operation or server along an axis.
@@ -14,7 +15,7 @@ pub struct Curves {
     pub unit: String,
     /// What it depends on.
     pub axis: Axis,
-    /// The operation, or server, protocol, key and cipher.
+    /// The operation, or server, protocol, key, cipher and connections.
     pub family: String,
     /// The curves, ours first.
     pub series: Vec<Series>,
@@ -163,12 +164,13 @@ pub fn curves(results: &Results) -> Vec<Curves> {
         for row in results.rows.iter().filter(|row| row.metric == metric.name) {
             let scenario = Scenario::parse(&row.scenario);
             let (Some(place), Some(value)) = (axis.of(&scenario), row.value) else { continue };
-            let family = scenario.family_along(axis);
+            let connections = scenario.connections.map(words::connections);
+            let family = join([Some(scenario.family_along(axis)), connections]).unwrap_or_default();
             let same = |known: &Curves| {
                 (known.metric, known.axis, &known.family) == (metric, axis, &family)
             };
             let index = all.iter().position(same).unwrap_or_else(|| {
-                let missing = missing(results, &family, axis);
+                let missing = missing(results, &scenario, axis);
                 let (series, doubtful) = (Vec::new(), Vec::new());
                 let unit = row.unit.clone();
                 all.push(Curves { metric, unit, axis, family, series, doubtful, missing });
@@ -241,11 +243,17 @@ fn openssl_ratio(results: &Results, row: &Row) -> Option<f64> {
     results.rows.iter().find(same)?.ratio
 }
 
-/// Who cannot be timed at an operation, all of one reason together.
-fn missing(results: &Results, family: &str, axis: Axis) -> Vec<String> {
+/// Who cannot be timed where `scenario` is, all of one reason together. What cannot be started is
+/// missing at all numbers of connections.
+fn missing(results: &Results, scenario: &Scenario, axis: Axis) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     let rows = results.rows.iter().filter(|row| row.status == Status::NotApplicable);
-    let same = |row: &&Row| Scenario::parse(&row.scenario).family_along(axis) == family;
+    let same = |row: &&Row| {
+        let other = Scenario::parse(&row.scenario);
+        let connections = other.connections.zip(scenario.connections);
+        other.family_along(axis) == scenario.family_along(axis)
+            && connections.is_none_or(|(theirs, own)| theirs == own)
+    };
     for row in rows.filter(same) {
         let (reason, name) = (row.reason.as_deref().unwrap_or("not applicable"), who(row));
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
@@ -279,5 +287,51 @@ mod tests {
         let results = Results { rows: vec![jobs, size], ..Results::default() };
         let families: Vec<String> = curves(&results).into_iter().map(|it| it.family).collect();
         assert_eq!(families, ["X25519 derive"]);
+    }
+
+    #[test]
+    fn each_number_of_connections_has_curves_and_doubts_of_its_own() {
+        let row = |scenario: &str, value: f64| Row {
+            scenario: scenario.to_owned(),
+            subject: "accelerated".to_owned(),
+            metric: words::HANDSHAKES.name.to_owned(),
+            value: Some(value),
+            ..Row::default()
+        };
+        let doubtful = Row {
+            status: Status::Rejected,
+            reason: Some("noise".to_owned()),
+            ..row("nginx/2-cores/c200", 4.0)
+        };
+        let missing = |scenario: &str, subject: &str| Row {
+            subject: subject.to_owned(),
+            value: None,
+            status: Status::NotApplicable,
+            reason: Some("not installed".to_owned()),
+            ..row(scenario, 0.0)
+        };
+        let rows = vec![
+            row("nginx/1-cores/c1", 1.0),
+            row("nginx/1-cores/c200", 3.0),
+            row("nginx/2-cores/c1", 2.0),
+            doubtful,
+            missing("nginx", "native-masked"),
+            missing("nginx/2-cores/c200", "QAT"),
+        ];
+        let curves = curves(&Results { rows, ..Results::default() });
+        let told: Vec<_> = curves
+            .iter()
+            .map(|it| (it.family.as_str(), &it.series[0].points[..], it.remarks()))
+            .collect();
+        let everywhere = "Missing: IFMA masked: not installed.".to_owned();
+        let doubt = "2 cores: not to be relied on: noise.".to_owned();
+        let here = "Missing: IFMA masked, QAT: not installed.".to_owned();
+        assert_eq!(
+            told,
+            [
+                ("nginx, 1 connection", &[(1, 1.0), (2, 2.0)][..], vec![everywhere]),
+                ("nginx, 200 connections", &[(1, 3.0), (2, 4.0)][..], vec![doubt, here]),
+            ]
+        );
     }
 }

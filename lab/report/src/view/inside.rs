@@ -15,7 +15,8 @@ const PATHS: [&str; 5] = ["in batches", "from a pool", "alone", "at once", "by O
 pub fn paths(results: &Results) -> Vec<Sheet> {
     let place = |operations: &Operations| {
         let scenario = Scenario::parse(&operations.scenario);
-        (join([Some(scenario.family()), mode(&operations.subject)]), scenario.connections)
+        let family = scenario.title_without_connections();
+        (join([Some(family), mode(&operations.subject)]), scenario.connections)
     };
     let telling = |operations: &&Operations| {
         let (family, connections) = place(operations);
@@ -86,7 +87,7 @@ pub fn distributions(results: &Results, kind: HistogramKind) -> Vec<Distribution
     let of_kind = || results.histograms.iter().filter(move |histogram| histogram.kind == kind);
     let place = |histogram: &Histogram| {
         let scenario = Scenario::parse(&histogram.scenario);
-        (scenario.family(), detour(scenario.connections))
+        (scenario.title_without_connections(), detour(scenario.connections))
     };
     let telling = |histogram: &&Histogram| {
         let (family, detour) = place(histogram);
@@ -107,4 +108,42 @@ pub fn distributions(results: &Results, kind: HistogramKind) -> Vec<Distribution
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_several_numbers_of_cores_have_titles_of_their_own() {
+        let operations = |scenario: &str| Operations {
+            scenario: scenario.to_owned(),
+            subject: "accelerated".to_owned(),
+            kind: "rsa-2048".to_owned(),
+            single: 1,
+            ..Operations::default()
+        };
+        let operations = ["nginx/1-cores/c400", "nginx/2-cores/c400"].map(operations).into();
+        let results = Results { operations, ..Results::default() };
+        let titles: Vec<String> = paths(&results).into_iter().map(|sheet| sheet.title).collect();
+        assert_eq!(titles, ["nginx, 1 core, 400 connections", "nginx, 2 cores, 400 connections"]);
+    }
+
+    #[test]
+    fn distributions_of_all_numbers_of_cores_are_told() {
+        let histogram = |scenario: &str| Histogram {
+            scenario: scenario.to_owned(),
+            subject: "accelerated".to_owned(),
+            kind: HistogramKind::Wait,
+            unit: "us".to_owned(),
+            buckets: vec![Bucket { upto: 1.0, count: 1 }],
+        };
+        // The connections that speak for one core do not for two.
+        let scenarios = ["nginx/1-cores/c200", "nginx/1-cores/c400", "nginx/2-cores/c400"];
+        let histograms = scenarios.map(histogram).into();
+        let results = Results { histograms, ..Results::default() };
+        let told = distributions(&results, HistogramKind::Wait);
+        let titles: Vec<&str> = told.iter().map(|it| it.title.as_str()).collect();
+        assert_eq!(titles, ["nginx, 1 core, 200 connections", "nginx, 2 cores, 400 connections"]);
+    }
 }

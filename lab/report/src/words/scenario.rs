@@ -77,7 +77,7 @@ impl Scenario {
         Scenario { server, parts, size, mix, cores, jobs, load, connections }
     }
 
-    /// All but size, mix, cores and connections: `nginx, TLS 1.2, RSA-2048`.
+    /// All but size, mix, cores, jobs and connections: `nginx, TLS 1.2, RSA-2048`.
     pub fn family(&self) -> String {
         let load = self.load.map(|load| Axis::Load.label(load));
         [self.named()].into_iter().chain(load).collect::<Vec<_>>().join(", ")
@@ -115,19 +115,20 @@ impl Scenario {
 
     /// All but the server: `TLS 1.2, RSA-2048, 200 connections`.
     pub fn conditions(&self) -> String {
-        let mix = self.mix.map(|mix| Axis::Mix.label(mix));
-        let load = self.load.map(|load| Axis::Load.label(load));
-        let parts = self.parts.iter().cloned().chain(mix).chain(load).chain(self.place());
-        parts.collect::<Vec<_>>().join(", ")
+        Scenario { server: None, ..self.clone() }.title()
+    }
+
+    /// All but the connections: `nginx, TLS 1.2, RSA-2048, 4 cores`.
+    pub fn title_without_connections(&self) -> String {
+        Scenario { connections: None, ..self.clone() }.title()
     }
 
     /// Everything: `nginx, TLS 1.2, RSA-2048, 200 connections`.
     pub fn title(&self) -> String {
-        let conditions = self.conditions();
-        match &self.server {
-            Some(server) => format!("{server}, {conditions}"),
-            None => conditions,
-        }
+        let mix = self.mix.map(|mix| Axis::Mix.label(mix));
+        let load = self.load.map(|load| Axis::Load.label(load));
+        let parts = self.names().map(str::to_owned).chain(mix).chain(load).chain(self.place());
+        parts.collect::<Vec<_>>().join(", ")
     }
 }
 
