@@ -217,11 +217,13 @@ fn waits(row: &view::Row) -> String {
         .map_or_else(String::new, |below| format!("99 % of the waits now: less than {below} µs"))
 }
 
-/// How an idle event loop waited for company; nothing where it did not.
+/// How an idle event loop waited for other operations; nothing where it did not.
 fn short_waits(row: &view::Row) -> Option<String> {
-    let (us, company) = (row.short_wait_us_mean?, row.short_wait_company_mean?);
+    let (us, joined) = (row.short_wait_us_mean?, row.short_wait_company_mean?);
     let waits = count(row.short_waits_per_s.round() as u64);
-    Some(format!("waits for company now: {waits}/s, {us:.0} µs and {company:.2} operations each"))
+    Some(format!(
+        "waits for others now: {waits}/s of {us:.0} µs, {joined:.2} operations joined each"
+    ))
 }
 
 /// What workers did for each other; nothing where they did nothing.
@@ -303,7 +305,7 @@ mod tests {
             "Handshakes/s",
             "8.0 of 8",
             "nginx 11: 1 thread since",
-            "for company now: 100/s, 300 µs and 0.50 operations each",
+            "waits for others now: 100/s of 300 µs, 0.50 operations joined each",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }
