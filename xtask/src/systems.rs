@@ -83,7 +83,7 @@ const SERVERS: [Server; 24] = [
         "haproxy-http3",
         "HAProxy, HTTP/3",
         "haproxy",
-        "Nothing waits for company ([http3.md](http3.md))",
+        "No operation waits for others ([http3.md](http3.md))",
     ),
     server("hitch", "hitch", "hitch", ""),
     server("apache", "Apache httpd, event", "apache2", "Threads block: RSA is batched among them"),
@@ -91,7 +91,12 @@ const SERVERS: [Server; 24] = [
     server("nghttpx", "nghttpx", "nghttp2-proxy", ""),
     server("squid", "Squid", "squid-openssl", ""),
     server("stunnel", "stunnel", "stunnel4", "A thread for each connection"),
-    server("node", "Node.js", "nodejs", "TLS in memory, not on sockets: nothing waits for company"),
+    server(
+        "node",
+        "Node.js",
+        "nodejs",
+        "TLS in memory, not on sockets: no operation waits for others",
+    ),
     server("asyncio", "Python asyncio", "python3", "TLS in memory, as with Node.js"),
     server("uvicorn", "uvicorn", "uvicorn", "TLS in memory, as with Node.js"),
     server(

@@ -244,13 +244,18 @@ fn gap_ns(oldest: Tick, now: Tick) -> u64 {
 /// those that wait instead of being done one by one.
 pub(crate) fn saving_ns(costs: &[u64; JOBS_MAX + 1], waiting: usize, expected: f64) -> f64 {
     let [_, alone, ..] = *costs;
+    let room = JOBS_MAX.saturating_sub(waiting);
     let mut sum = 0.0;
-    // Poisson's distribution, term by term.
+    // Poisson's distribution, term by term. The last term has the chance that `room` or more come:
+    // they save what `room` save.
     let mut chance = (-expected).exp();
-    for more in 1..=JOBS_MAX.saturating_sub(waiting) {
+    let mut rest = 1.0 - chance;
+    for more in 1..=room {
         chance *= expected / more as f64;
+        let weight = if more == room { rest } else { chance };
+        rest = (rest - chance).max(0.0);
         let apart = costs[waiting].saturating_add(alone.saturating_mul(more as u64));
-        sum += chance * apart.saturating_sub(costs[waiting + more]) as f64;
+        sum += weight * apart.saturating_sub(costs[waiting + more]) as f64;
     }
     sum
 }
@@ -363,6 +368,31 @@ mod tests {
         let saving = |waiting| saving_ns(&costs(), waiting, 1.0).round();
         assert!(saving(1) > 25_000.0 && saving(2) > saving(1), "{} {}", saving(1), saving(2));
         assert_eq!(saving_ns(&costs(), JOBS_MAX, 1.0), 0.0);
+    }
+
+    #[test]
+    fn the_more_are_expected_the_more_is_saved() {
+        let expected = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 1_000.0];
+        for waiting in [1, 8, JOBS_MAX - 1] {
+            let savings = expected.map(|expected| saving_ns(&costs(), waiting, expected).round());
+            assert!(savings.is_sorted(), "{waiting} waiting: {savings:?}");
+        }
+        let all_join = 16 * 205_000 - 2 * 992_000;
+        assert_eq!(saving_ns(&costs(), 1, 1_000.0), f64::from(all_join));
+    }
+
+    #[test]
+    fn a_long_budget_does_not_keep_a_busy_server_from_waiting() {
+        // Some 33 jobs are expected within the budget.
+        let budget_ns = 10_000_000;
+        let mut company = Company::new(budget_ns);
+        let mut now = Tick(0);
+        for job in 0..=ARRIVALS {
+            now = now.after(300_000);
+            company.joined(now, 1, None, costs, || budget_ns, || true);
+            let expected_ns = if job < ARRIVALS { 0 } else { budget_ns };
+            assert_eq!(company.left_ns(now), expected_ns, "job {job}");
+        }
     }
 
     #[test]

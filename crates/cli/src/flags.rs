@@ -21,41 +21,44 @@ pub struct Flags {
     #[arg(long, value_name = "FILE|auto")]
     pub policy: Option<PathBuf>,
 
-    /// Widest vector unit to use
+    /// Widest registers to use, in bits: narrows what a policy file allows, and replaces the
+    /// default for the CPU model [default: what the policy file says, otherwise 512, or 256 on
+    /// Skylake-SP to Cooper Lake]
     #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
     pub max_simd_bitwidth: Option<String>,
 
-    /// Longest time that an operation waits for others before the server sleeps, such as 0.5ms; rtt
-    /// for a tenth of the round-trip time to the client, from 0.5 to 5 ms; 0 for none. By default
-    /// what the policy file says
+    /// Longest time that an operation waits for others before the server sleeps, such as 2ms, 10ms
+    /// at most; rtt for a tenth of the round-trip time to the client, from 0.5 to 5 ms; 0 for none
+    /// [default: what the policy file says, otherwise 0.5ms]
     #[arg(long, value_name = "TIME")]
     pub wait_max: Option<WaitMax>,
 
-    /// Whether the server's workers execute each other's operations: on, off or auto. By default
-    /// what the policy file says
+    /// Whether the server's workers make RSA signatures for each other: on, off, or auto, which is
+    /// off for now (docs/operate/combining.md) [default: what the policy file says, otherwise auto]
     #[arg(long, value_name = "CHOICE")]
     pub combine: Option<Combine>,
 
     /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
     /// 2,4-7; none for no such process (docs/operate/lane-cpus.md). For servers that load their
-    /// keys before they fork, as nginx and HAProxy with -W do. By default what the policy file says
+    /// keys before they fork, as nginx and HAProxy with -W do [default: what the policy file says,
+    /// otherwise none]
     #[arg(long, value_name = "LIST")]
     pub lane_cpus: Option<LaneCpus>,
 
-    /// User that the lane process runs as; by default the policy file's, otherwise the server's.
-    /// Needs root
+    /// User that the lane process runs as; needs root [default: what the policy file says,
+    /// otherwise the server's user]
     #[arg(long, value_name = "NAME")]
     pub lane_user: Option<LaneUser>,
 
-    /// Widest vector unit that this process may use; by default what the policy file says, else as
-    /// --max-simd-bitwidth, which is then for the workers alone
+    /// Widest registers that the lane process may use, in bits; --max-simd-bitwidth is then for the
+    /// workers alone [default: what the policy file says, otherwise as for the workers]
     #[arg(long, value_name = "BITS", value_parser = ["128", "256", "512"])]
     pub lane_max_simd_bitwidth: Option<String>,
 
     /// Where private-key operations run: cpu; qat, an Intel QuickAssist device, where that costs
     /// less CPU; qat-first, the device whenever it has room. The CPU takes over whatever the device
-    /// does not do. Untested on real hardware (docs/operate/qat.md). By default what the policy
-    /// file says
+    /// does not do. Untested on real hardware (docs/operate/qat.md) [default: what the policy file
+    /// says, otherwise cpu]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
 
@@ -143,7 +146,7 @@ pub fn absolute(path: &Path) -> anyhow::Result<OsString> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use super::*;
 
@@ -175,6 +178,23 @@ mod tests {
             ("--pq", "WIDELANE_PQ", "yes"),
         ] {
             assert_eq!(variables(arguments), [(name, value.to_owned())], "{arguments}");
+        }
+    }
+
+    #[test]
+    fn the_help_tells_what_holds_where_nobody_says_otherwise() {
+        let command = CommandLine::command();
+        for (flag, default) in [
+            ("max_simd_bitwidth", Policy::open().width_max.to_string()),
+            ("wait_max", WaitMax::DEFAULT.to_string()),
+            ("combine", Combine::default().to_string()),
+            ("lane_cpus", "none".to_owned()),
+            ("engine", Engine::default().to_string()),
+        ] {
+            let flag = command.get_arguments().find(|argument| argument.get_id() == flag).unwrap();
+            let help = flag.get_help().unwrap().to_string();
+            let expected = format!("[default: what the policy file says, otherwise {default}");
+            assert!(help.contains(&expected), "{help}");
         }
     }
 

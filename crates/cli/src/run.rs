@@ -29,6 +29,7 @@ use crate::{live, sigpipe};
 /// and one line says why. If there is no such program the exit status is 127, and if it cannot be
 /// executed 126.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     flags: Flags,
@@ -42,6 +43,12 @@ pub struct Args {
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  widelane run -- nginx
+  widelane run --wait-max rtt -- haproxy -W -f /etc/haproxy/haproxy.cfg
+  widelane run --combine on --wait-max 2ms -- nginx";
 
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";

@@ -74,3 +74,46 @@ fn write_page(directory: &Path, command: &Command) -> anyhow::Result<()> {
 fn documented(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
 }
+
+#[cfg(all(test, feature = "load"))]
+mod tests {
+    use super::*;
+
+    /// Every command that has a page.
+    fn commands() -> Vec<Command> {
+        fn add(command: &Command, all: &mut Vec<Command>) {
+            all.push(command.clone());
+            documented(command).for_each(|below| add(below, all));
+        }
+        let mut all = Vec::new();
+        add(&whole(crate::command_line()), &mut all);
+        all
+    }
+
+    #[test]
+    fn every_example_is_a_command_line() {
+        let whole = whole(crate::command_line());
+        let with_examples =
+            ["run", "enable", "exporter", "compare", "load", "speed", "tune", "simulate"];
+        for name in with_examples {
+            let command = whole.find_subcommand(name).unwrap();
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> =
+                help.lines().filter(|line| line.starts_with("  widelane ")).collect();
+            assert!(examples.len() > 1, "{name} has few examples: {help}");
+            for example in examples {
+                let matches = whole.clone().try_get_matches_from(example.split_whitespace());
+                assert!(matches.is_ok(), "{example}: {}", matches.unwrap_err());
+            }
+        }
+    }
+
+    /// ARCHITECTURE.md defines it for those who read the code.
+    #[test]
+    fn no_help_text_calls_other_operations_company() {
+        for mut command in commands() {
+            let help = command.render_long_help().to_string();
+            assert!(!help.contains("company"), "{help}");
+        }
+    }
+}

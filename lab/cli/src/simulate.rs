@@ -18,9 +18,11 @@ use crate::{measure, targets};
 
 /// Predicts CPU time and latency of handshakes from measured costs, for many workers or few
 ///
-/// Goes through loads, with and without a wait for company and combining. The costs are those that
-/// `widelane speed` measured, or given here; docs/measure/simulate.md describes the model.
+/// Goes through loads, with and without a wait for other operations, and with and without
+/// combining. The costs are those that `widelane speed` measured, or given here;
+/// docs/measure/simulate.md describes the model.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Results of `widelane speed --jobs 1,2,3,4,5,6,7,8 --json FILE` on the machine in question;
     /// give these, or --cost and --native-cost
@@ -51,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", value_delimiter = ',', default_value = "1,2,3,4,16,64",
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Vec<u16>,
-    /// How long an operation may wait for company
+    /// How long an operation may wait for others
     #[arg(long, value_name = "TIME", value_delimiter = ',', default_value = "0,500us",
           value_parser = units::duration)]
     wait: Vec<Duration>,
@@ -76,6 +78,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  widelane speed rsa2048/private x25519/derive --jobs 1,2,3,4,5,6,7,8 --json speed.json
+  widelane simulate --speed speed.json --rest 240us
+  widelane simulate --cost 205us,260us,360us,360us --native-cost 400us --rest 240us --workers 4";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Combine {

@@ -16,6 +16,7 @@ use crate::{measure, rival, targets};
 
 /// Times the algorithms alone, room by room, beside OpenSSL's own and other libraries
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[arg(value_name = "ALGORITHM", value_parser = selection, help = algorithms_help())]
     algorithms: Vec<Selection>,
@@ -56,6 +57,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  widelane speed rsa2048 ecdsa --against openssl
+  widelane speed aes-128-gcm/seal --size 1350,16384
+  widelane speed rsa2048/private x25519/derive --jobs 1,2,3,4,5,6,7,8 --json speed.json";
 
 fn algorithms_help() -> String {
     format!(

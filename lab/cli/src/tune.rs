@@ -28,6 +28,7 @@ use crate::targets;
 /// they start next; `widelane cpu` shows it. Takes 30 s to 2 minutes. On a busy machine the result
 /// may be inconclusive.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// What the machine does: mixed, handshakes, bulk-mixed, packets, or a TOML file
     /// (docs/measure/tune.md) [default: mixed, or with --check what the file was written for]
@@ -49,7 +50,7 @@ pub struct Args {
     /// Rounds; each has every policy once, and those that look better have as many once more
     #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 30)]
     rounds: u32,
-    /// How long a policy has its turn
+    /// CPU time that each policy gets in a round on each CPU, in seconds, 0.05 to 600
     #[arg(long, value_parser = widelane_cli::units::seconds, value_name = "SECONDS",
           default_value = "0.06")]
     seconds: Duration,
@@ -62,6 +63,12 @@ pub struct Args {
     #[command(flatten)]
     keep: Keep,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  widelane tune --dry-run
+  widelane tune --workload handshakes --file policy.toml
+  widelane tune --check";
 
 /// What `--json` prints and `--replay` reads.
 #[derive(Serialize)]

@@ -18,6 +18,13 @@ pub struct Capture {
     pub is_cut: bool,
 }
 
+/// Where frames of a capture come from.
+struct Interface {
+    link: Linktype,
+    /// The most bytes of a frame that were kept; 0 for all.
+    snaplen: u32,
+}
+
 /// Why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
@@ -57,7 +64,7 @@ impl Capture {
     /// As [`open`](Self::open).
     pub fn read(source: impl io::Read + Send) -> Result<Self, CaptureError> {
         let mut capture = Capture { bytes: Vec::new(), frames: Vec::new(), is_cut: false };
-        let mut links = Vec::new();
+        let mut interfaces = Vec::new();
         let mut reader = create_reader(BUFFER, source).map_err(|error| match error {
             PcapError::ReadError => io::Error::other("the source failed").into(),
             _ => CaptureError::NotACapture,
@@ -66,7 +73,7 @@ impl Capture {
         loop {
             match reader.next() {
                 Ok((used, block)) => {
-                    capture.take(&block, &mut links)?;
+                    capture.take(&block, &mut interfaces)?;
                     reader.consume(used);
                     continue;
                 }
@@ -113,21 +120,34 @@ impl Capture {
     fn take(
         &mut self,
         block: &PcapBlockOwned<'_>,
-        links: &mut Vec<Linktype>,
+        interfaces: &mut Vec<Interface>,
     ) -> Result<(), CaptureError> {
         match block {
-            PcapBlockOwned::LegacyHeader(header) => links.push(header.network),
-            PcapBlockOwned::Legacy(frame) => self.push(links.first(), frame.data, frame.caplen)?,
+            PcapBlockOwned::LegacyHeader(header) => {
+                interfaces.push(Interface { link: header.network, snaplen: header.snaplen });
+            }
+            PcapBlockOwned::Legacy(frame) => {
+                self.push(interfaces.first(), frame.data, frame.caplen)?;
+            }
             // Interfaces are numbered anew in every section.
-            PcapBlockOwned::NG(Block::SectionHeader(_)) => links.clear(),
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                links.push(interface.linktype);
+                let (link, snaplen) = (interface.linktype, interface.snaplen);
+                interfaces.push(Interface { link, snaplen });
             }
             PcapBlockOwned::NG(Block::EnhancedPacket(frame)) => {
-                self.push(links.get(frame.if_id as usize), frame.data, frame.caplen)?;
+                self.push(interfaces.get(frame.if_id as usize), frame.data, frame.caplen)?;
             }
             PcapBlockOwned::NG(Block::SimplePacket(frame)) => {
-                self.push(links.first(), frame.data, frame.origlen)?;
+                let interface = interfaces.first();
+                // The block has the frame's length on the wire, and not how much was kept.
+                let length = match interface {
+                    Some(interface) if interface.snaplen > 0 => {
+                        frame.origlen.min(interface.snaplen)
+                    }
+                    _ => frame.origlen,
+                };
+                self.push(interface, frame.data, length)?;
             }
             PcapBlockOwned::NG(_) => {}
         }
@@ -137,11 +157,11 @@ impl Capture {
     /// Takes a frame; blocks are padded, so that `data` may be longer than it.
     fn push(
         &mut self,
-        link: Option<&Linktype>,
+        interface: Option<&Interface>,
         data: &[u8],
         length: u32,
     ) -> Result<(), CaptureError> {
-        let link = match link {
+        let link = match interface.map(|interface| &interface.link) {
             Some(&Linktype(1)) => Link::Ethernet,
             Some(&Linktype(101 | 228 | 229)) => Link::Ip,
             Some(&Linktype(other)) => return Err(CaptureError::Link(other)),
@@ -170,22 +190,27 @@ mod tests {
         bytes
     }
 
-    /// A pcapng file with one interface of raw IP.
+    /// A block of a pcapng file: some words, and bytes that are padded.
+    fn block(kind: u32, words: &[u32], data: &[u8]) -> Vec<u8> {
+        let words = words.iter().flat_map(|word| word.to_le_bytes());
+        let mut body: Vec<u8> = words.chain(data.iter().copied()).collect();
+        body.resize(body.len().next_multiple_of(4), 0);
+        let length = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes()[..], &length, &body, &length].concat()
+    }
+
+    /// The beginning of a pcapng file with one interface of raw IP.
+    fn section(snaplen: u32) -> Vec<u8> {
+        let header = block(0x0a0d_0d0a, &[0x1a2b_3c4d, 1, u32::MAX, u32::MAX], &[]);
+        [header, block(1, &[101, snaplen], &[])].concat()
+    }
+
+    /// A pcapng file.
     fn pcapng(frames: &[&[u8]]) -> Vec<u8> {
-        let block = |kind: u32, body: &[u8]| {
-            let mut body = body.to_vec();
-            body.resize(body.len().next_multiple_of(4), 0);
-            let length = (body.len() as u32 + 12).to_le_bytes();
-            [&kind.to_le_bytes()[..], &length, &body, &length].concat()
-        };
-        let words = |words: &[u32]| -> Vec<u8> {
-            words.iter().flat_map(|word| word.to_le_bytes()).collect()
-        };
-        let mut bytes = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
-        bytes.extend(block(1, &words(&[101, 0])));
+        let mut bytes = section(0);
         for frame in frames {
             let length = frame.len() as u32;
-            bytes.extend(block(6, &[&words(&[0, 0, 0, length, length]), *frame].concat()));
+            bytes.extend(block(6, &[0, 0, 0, length, length], frame));
         }
         bytes
     }
@@ -206,6 +231,16 @@ mod tests {
         let (found, is_cut) = frames(&pcapng(&[b"abcde", b"f"]));
         assert_eq!(found, [(Link::Ip, b"abcde".to_vec()), (Link::Ip, b"f".to_vec())]);
         assert!(!is_cut);
+    }
+
+    /// Simple packet blocks do not say how much of a frame they have.
+    #[test]
+    fn a_simple_packet_has_what_its_interface_keeps() {
+        let frame = [5; 37];
+        for (snaplen, length) in [(37, 60), (0, 37), (100, 37)] {
+            let bytes = [section(snaplen), block(3, &[length], &frame)].concat();
+            assert_eq!(frames(&bytes).0, [(Link::Ip, frame.to_vec())], "{snaplen}, {length}");
+        }
     }
 
     #[test]

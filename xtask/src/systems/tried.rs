@@ -111,7 +111,7 @@ pub const TRIED: [Tried; 11] = [
         packages: "openvpn",
         opening: "openvpn",
         source: None,
-        remark: "TLS in memory: nothing waits for company",
+        remark: "TLS in memory: no operation waits for others",
     },
     Tried {
         name: "hitch-varnish",

@@ -31,12 +31,19 @@ use crate::system;
 /// Writes one drop-in beside the service's unit, which stays as it is, and says what it wrote.
 /// `widelane disable` takes it back. The server must be one that `widelane run` accelerates.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct EnableArgs {
     #[command(flatten)]
     service: Service,
     #[command(flatten)]
     flags: Flags,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  widelane enable nginx --dry-run
+  widelane enable haproxy --wait-max rtt
+  widelane enable nginx --policy auto";
 
 /// Takes back what `widelane enable` did, from the service's next start on
 ///

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::mem;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -455,17 +456,14 @@ pub fn is_of_kind(error: &anyhow::Error, kind: io::ErrorKind) -> bool {
     error.downcast_ref().is_some_and(|error: &io::Error| error.kind() == kind)
 }
 
-/// The settings of the section `[Service]`, lines that go on joined.
+/// The settings of the section `[Service]`.
 fn service_settings(text: &str) -> Vec<(String, String)> {
-    let joined = text.replace("\\\n", " ");
     let mut settings = Vec::new();
-    let mut section = "";
-    for line in joined.lines().map(str::trim) {
-        if line.starts_with(['#', ';']) {
-            continue;
-        }
+    let mut section = String::new();
+    for line in joined_lines(text) {
+        let line = line.trim();
         if line.starts_with('[') {
-            section = line;
+            section = line.to_owned();
         } else if section == "[Service]"
             && let Some((key, value)) = line.split_once('=')
         {
@@ -473,6 +471,26 @@ fn service_settings(text: &str) -> Vec<(String, String)> {
         }
     }
     settings
+}
+
+/// The lines that are no comments, each joined with those that continue it. As for systemd, a
+/// comment continues no line and is not continued: a backslash at its end means nothing.
+fn joined_lines(text: &str) -> Vec<String> {
+    let mut joined = Vec::new();
+    let mut line = String::new();
+    for part in text.lines().filter(|part| !part.trim_start().starts_with(['#', ';'])) {
+        line.push_str(part);
+        let backslashes = line.len() - line.trim_end_matches('\\').len();
+        if backslashes.is_multiple_of(2) {
+            joined.push(mem::take(&mut line));
+        } else {
+            // Odd: the last backslash is not escaped.
+            line.pop();
+            line.push(' ');
+        }
+    }
+    joined.push(line);
+    joined
 }
 
 /// Words apart by spaces, in quotes where they have some themselves, or escaped as in C.
@@ -839,6 +857,24 @@ mod tests {
         let drop_in = "[Service]\nEnvironment=\"A=b c\" 'LD_PRELOAD=/usr/lib/jemalloc.so'\n";
         system.write("usr/lib/systemd/system/server.service.d/malloc.conf", drop_in);
         assert_eq!(system.find().unwrap().preload.as_deref(), Some("/usr/lib/jemalloc.so"));
+    }
+
+    #[test]
+    fn a_comment_neither_continues_nor_ends_a_setting() {
+        let unit = |service: &str| System::new(&format!("[Service]\n{service}")).find().unwrap();
+        let start = "ExecStart=/usr/sbin/nginx\n";
+        let old = unit(&format!("# old: /usr/sbin/x \\\n{start}"));
+        assert_eq!(old.program, Path::new("/usr/sbin/nginx"));
+        let tuned = format!("{start}#tuned \\\nEnvironment=LD_PRELOAD=/usr/lib/libjemalloc.so.2\n");
+        assert_eq!(unit(&tuned).preload.as_deref(), Some("/usr/lib/libjemalloc.so.2"));
+        let between = format!("{start}Environment=A=1 \\\n# note\n ; note \\\n LD_PRELOAD=/x.so\n");
+        assert_eq!(unit(&between).preload.as_deref(), Some("/x.so"));
+    }
+
+    #[test]
+    fn a_backslash_that_is_escaped_continues_no_line() {
+        let lines = joined_lines("A=1 \\\nB=2 \\\\\nC=3 \\\\\\\nD=4\n\nE=5 \\");
+        assert_eq!(lines, ["A=1  B=2 \\\\", "C=3 \\\\ D=4", "", "E=5  "]);
     }
 
     #[test]

@@ -12,9 +12,11 @@ use crate::{output, system};
 
 /// Serves the counters of all accelerated processes as OpenMetrics, for Prometheus
 ///
-/// /metrics has the counters; /healthz answers 200 as long as they can be read. Both are for
-/// everybody who can connect, so think before you listen elsewhere than on loopback.
+/// /metrics has the counters; /healthz returns 200 if a directory of counters exists, otherwise
+/// 503. There is no authentication: everybody who can connect reads both, so listen on loopback or
+/// behind a firewall.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9847",
@@ -27,6 +29,12 @@ pub struct Args {
     #[arg(long)]
     once: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  widelane exporter
+  widelane exporter --listen 127.0.0.1:9900
+  widelane exporter --once";
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TYPE: &str = "text/plain; charset=utf-8";

@@ -81,12 +81,12 @@ const COUNTERS: &[Counter] = &[
     },
     Counter {
         name: "short_waits",
-        help: "Partial batches that waited for company though their event loop was idle",
+        help: "Partial batches that waited for other operations though their event loop was idle",
         figures: |counts| one(counts.short_waits),
     },
     Counter {
         name: "short_wait_microseconds",
-        help: "How long they waited for it, together",
+        help: "How long they waited, together",
         figures: |counts| one(counts.short_wait_ns_total / 1_000),
     },
     Counter {
@@ -275,7 +275,7 @@ impl Collector for Found {
         encode_choices(survey, &mut encoder)?;
         for (name, help, figure) in [
             ("processes", "Accelerated processes that run", survey.processes.len()),
-            ("files_skipped", "Files that were not believed", survey.skipped.len()),
+            ("files_skipped", "Counters files that were ignored", survey.skipped.len()),
             (
                 "files_too_many",
                 "1 where there are more files than are looked at, so that processes are missing",

@@ -14,7 +14,7 @@ use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Cell, Paragraph, Row, Tab
 use widelane_tables::{Kind, count};
 
 use super::Observer;
-use super::view::{self, COLUMNS, View, counted};
+use super::view::{self, COLUMNS, View, counted, rate};
 use crate::system;
 
 const KEYS: &str = "q quit   ↑ ↓ choose a process   p pause";
@@ -35,7 +35,8 @@ fn draw_until_quit(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let mut screen = Screen::new(observer.look(), observer.directories.words());
-    let mut next_look = Instant::now() + interval;
+    // Soon: the first look is at the few milliseconds since the counters were found.
+    let mut next_look = Instant::now() + interval.min(FIRST_INTERVAL_MAX);
     while !stop.load(Ordering::Relaxed) {
         terminal.draw(|frame| screen.draw(frame))?;
         if event::poll(next_look.saturating_duration_since(Instant::now()))?
@@ -53,6 +54,9 @@ fn draw_until_quit(
     }
     Ok(())
 }
+
+/// The longest time to the second look.
+const FIRST_INTERVAL_MAX: Duration = Duration::from_millis(500);
 
 /// What a key leads to.
 #[derive(Debug, PartialEq, Eq)]
@@ -217,21 +221,23 @@ fn waits(row: &view::Row) -> String {
         .map_or_else(String::new, |below| format!("99 % of the waits now: less than {below} µs"))
 }
 
-/// How an idle event loop waited for company; nothing where it did not.
+/// How an idle event loop waited for other operations; nothing where it did not.
 fn short_waits(row: &view::Row) -> Option<String> {
-    let (us, company) = (row.short_wait_us_mean?, row.short_wait_company_mean?);
-    let waits = count(row.short_waits_per_s.round() as u64);
-    Some(format!("waits for company now: {waits}/s, {us:.0} µs and {company:.2} operations each"))
+    let (us, joined) = (row.short_wait_us_mean?, row.short_wait_company_mean?);
+    let waits = rate(row.short_waits_per_s);
+    Some(format!(
+        "waits for others now: {waits}/s of {us:.0} µs, {joined:.2} operations joined each"
+    ))
 }
 
 /// What workers did for each other; nothing where they did nothing.
 fn combining(row: &view::Row) -> Option<String> {
-    let per_s = [row.lent_per_s, row.for_others_per_s].map(|rate| rate.round() as u64);
+    let per_s = [row.lent_per_s, row.for_others_per_s];
     let failed = row.taken_back + row.refused;
-    if per_s == [0, 0] && failed == 0 {
+    if per_s.into_iter().all(is_nothing) && failed == 0 {
         return None;
     }
-    let [lent, for_others] = per_s.map(count);
+    let [lent, for_others] = per_s.map(rate);
     let failures = match failed {
         0 => String::new(),
         _ => format!("; {} taken back, {} refused", count(row.taken_back), count(row.refused)),
@@ -249,7 +255,6 @@ fn lane_process(row: &view::Row) -> Option<String> {
 
 /// What a device did, and what the CPU did in its place; nothing where it did nothing.
 fn device(row: &view::Row) -> Option<String> {
-    let per_s = row.device_per_s.round() as u64;
     let instead = [
         (row.device_full, "found it full"),
         (row.device_refused, "not its own"),
@@ -263,11 +268,16 @@ fn device(row: &view::Row) -> Option<String> {
         .map(|(operations, why)| format!("{} {why}", count(*operations)))
         .collect();
     let so_far = match instead.as_slice() {
-        [] if per_s == 0 => return None,
+        [] if is_nothing(row.device_per_s) => return None,
         [] => String::new(),
         instead => format!("; by the CPU since the start: {}", instead.join(", ")),
     };
-    Some(format!("device now: {}/s{so_far}", count(per_s)))
+    Some(format!("device now: {}/s{so_far}", rate(row.device_per_s)))
+}
+
+/// Whether a rate is none that is worth a line.
+fn is_nothing(per_s: Option<f64>) -> bool {
+    per_s.is_none_or(|per_s| per_s.round() == 0.0)
 }
 
 #[cfg(test)]
@@ -303,7 +313,7 @@ mod tests {
             "Handshakes/s",
             "8.0 of 8",
             "nginx 11: 1 thread since",
-            "for company now: 100/s, 300 µs and 0.50 operations each",
+            "waits for others now: 100/s of 300 µs, 0.50 operations joined each",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }

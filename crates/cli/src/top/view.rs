@@ -35,7 +35,7 @@ pub struct SkippedFile {
 }
 
 /// One process. Totals are since its start, rates and shares of the window; what did not occur in
-/// it has no share and no mean.
+/// it has no share and no mean, and a window that is too short has no rates.
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub pid: u32,
@@ -50,9 +50,9 @@ pub struct Row {
     pub room: Option<&'static str>,
     pub lanes: usize,
     pub handshakes: u64,
-    pub handshakes_per_s: f64,
+    pub handshakes_per_s: Option<f64>,
     pub operations: u64,
-    pub operations_per_s: f64,
+    pub operations_per_s: Option<f64>,
     /// Share of the operations that were done in a batch or taken from a pool.
     pub batched_share: Option<f64>,
     /// Operations of a batch.
@@ -61,13 +61,13 @@ pub struct Row {
     /// Power of two of microseconds below which 99 % of the waits were.
     pub wait_us_p99_below: Option<u64>,
     /// Waits of partial batches for company, of an event loop that had nothing else to do.
-    pub short_waits_per_s: f64,
+    pub short_waits_per_s: Option<f64>,
     pub short_wait_us_mean: Option<f64>,
     /// Operations that one of them brought.
     pub short_wait_company_mean: Option<f64>,
     /// Operations that another worker did, and that this one did for others.
-    pub lent_per_s: f64,
-    pub for_others_per_s: f64,
+    pub lent_per_s: Option<f64>,
+    pub for_others_per_s: Option<f64>,
     /// Operations that another worker did not finish in time, and what was refused, since the
     /// start.
     pub taken_back: u64,
@@ -76,7 +76,7 @@ pub struct Row {
     pub lane_process_starts: u64,
     /// Operations that a device did, and since the start those that it had no room for or did not
     /// take, that failed, and that were late.
-    pub device_per_s: f64,
+    pub device_per_s: Option<f64>,
     pub device_full: u64,
     pub device_refused: u64,
     pub device_dearer: u64,
@@ -131,9 +131,9 @@ impl View {
             .iter()
             .map(|process| Row::new(process, past(process).unwrap_or_default(), seconds))
             .collect();
-        processes.sort_by(|one, other| {
-            other.operations_per_s.total_cmp(&one.operations_per_s).then(one.pid.cmp(&other.pid))
-        });
+        let busy = |row: &Row| row.operations_per_s.unwrap_or_default();
+        processes
+            .sort_by(|one, other| busy(other).total_cmp(&busy(one)).then(one.pid.cmp(&other.pid)));
         let skipped = later.skipped.iter().map(|file| SkippedFile {
             path: file.path.display().to_string(),
             reason: file.objection.to_string(),
@@ -167,9 +167,7 @@ impl View {
 
     /// The sum of it all in a sentence.
     pub fn headline(&self, places: &str) -> String {
-        let rate = |per_s: fn(&Row) -> f64| {
-            count(self.processes.iter().map(per_s).sum::<f64>().round() as u64)
-        };
+        let sum = |per_s: fn(&Row) -> Option<f64>| rate(self.processes.iter().map(per_s).sum());
         match self.processes.len() {
             0 => format!(
                 "No accelerated process has counters in {places}. `widelane run -- CMD` or \
@@ -178,8 +176,8 @@ impl View {
             processes => format!(
                 "{} accelerated, {} handshakes/s, {} operations/s.",
                 counted(processes, "process", "processes"),
-                rate(|row| row.handshakes_per_s),
-                rate(|row| row.operations_per_s),
+                sum(|row| row.handshakes_per_s),
+                sum(|row| row.operations_per_s),
             ),
         }
     }
@@ -251,9 +249,14 @@ fn words<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), write)
 }
 
-fn rate(per_s: f64) -> String {
-    count(per_s.round() as u64)
+/// A rate in words.
+pub fn rate(per_s: Option<f64>) -> String {
+    words(per_s, |per_s| count(per_s.round() as u64))
 }
+
+/// The shortest window that rates are told of, in seconds: any `--interval` is longer. What a
+/// process did in a few milliseconds says nothing about a second.
+const WINDOW_MIN: f64 = 0.04;
 
 /// A number of things.
 pub fn counted(number: usize, one: &str, many: &str) -> String {
@@ -264,7 +267,7 @@ impl Row {
     fn new(process: &Process, past: Counts, seconds: f64) -> Self {
         let total = &process.counts;
         let window = total.clone() - past;
-        let per_s = |count: u64| count as f64 / seconds.max(1e-3);
+        let per_s = |count: u64| (seconds >= WINDOW_MIN).then(|| count as f64 / seconds);
         let waits = &window.waits_by_bucket;
         Row {
             pid: process.pid,
@@ -396,16 +399,16 @@ pub mod tests {
         let later = survey(vec![process(1, 150), process(2, 310), process(3, 20)]);
         let view = View::between(&earlier, &later, Duration::from_secs(2));
         let of = |pid| view.processes.iter().find(|row| row.pid == pid).unwrap();
-        assert_eq!((of(1).handshakes, of(1).handshakes_per_s), (150, 25.0));
-        assert_eq!(of(2).handshakes_per_s, 150.0);
-        assert_eq!(of(3).handshakes_per_s, 10.0, "a newcomer counted from zero");
+        assert_eq!((of(1).handshakes, of(1).handshakes_per_s), (150, Some(25.0)));
+        assert_eq!(of(2).handshakes_per_s, Some(150.0));
+        assert_eq!(of(3).handshakes_per_s, Some(10.0), "a newcomer counted from zero");
         assert_eq!(of(1).fill_mean, Some(8.0));
         assert_eq!((of(1).wait_us_mean, of(1).wait_us_p99_below), (Some(7.0), Some(8)));
         assert_eq!(of(1).fills, [0, 0, 0, 0, 0, 0, 0, 25]);
         let short = (of(1).short_waits_per_s, of(1).short_wait_us_mean);
-        assert_eq!(short, (12.5, Some(300.0)));
+        assert_eq!(short, (Some(12.5), Some(300.0)));
         assert_eq!(of(1).short_wait_company_mean, Some(0.48));
-        assert_eq!((of(1).lent_per_s, of(1).for_others_per_s), (5.0, 2.5));
+        assert_eq!((of(1).lent_per_s, of(1).for_others_per_s), (Some(5.0), Some(2.5)));
         assert!(view.headline("").starts_with("3 processes accelerated, 185 handshakes/s"));
     }
 
@@ -418,7 +421,7 @@ pub mod tests {
             &survey(vec![other]),
             Duration::from_secs(1),
         );
-        assert_eq!(view.processes[0].handshakes_per_s, 30.0);
+        assert_eq!(view.processes[0].handshakes_per_s, Some(30.0));
     }
 
     #[test]
@@ -428,6 +431,20 @@ pub mod tests {
         let row = &view.processes[0];
         assert_eq!((row.batched_share, row.fill_mean, row.wait_us_p99_below), (None, None, None));
         assert!(row.cells().contains(&"–".to_owned()));
+    }
+
+    #[test]
+    fn a_window_of_a_few_milliseconds_has_no_rates() {
+        let busy = survey(vec![process(1, 100)]);
+        let between = |ms| View::between(&survey(vec![]), &busy, Duration::from_millis(ms));
+        let view = between(2);
+        let row = &view.processes[0];
+        assert_eq!((row.handshakes_per_s, row.device_per_s), (None, None));
+        assert_eq!(row.handshakes, 100);
+        let headline = view.headline("");
+        assert_eq!(headline, "1 process accelerated, – handshakes/s, – operations/s.");
+        // The shortest interval that can be asked for.
+        assert_eq!(between(50).processes[0].handshakes_per_s, Some(2_000.0));
     }
 
     #[test]

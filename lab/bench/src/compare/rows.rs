@@ -365,8 +365,8 @@ impl Record {
         }
         if let Some(ShortWaits { per_handshake, us, company }) = ShortWaits::of(counts) {
             remarks.push(format!(
-                "{place}: {per_handshake:.2} waits for company per handshake, of {us:.0} µs each, \
-                 which brought {company:.2} operations each."
+                "{place}: {per_handshake:.2} waits for other operations per handshake, of \
+                 {us:.0} µs each; {company:.2} operations joined each."
             ));
         }
         if counts.device_jobs > 0 {

@@ -63,9 +63,9 @@ pub struct Args {
     /// HTTP/3 instead of TLS over TCP, from nginx and HAProxy that have it
     #[arg(long, help_heading = COMPARED)]
     http3: bool,
-    /// Every client shows a certificate, which the server demands and verifies: one on P-256 and
-    /// that of an intermediate authority, made for the run as is the authority above them, which is
-    /// all that servers know. Full handshakes with nginx and HAProxy only, and not over HTTP/3
+    /// Every client shows a certificate, which the server demands and verifies: a P-256 certificate
+    /// and that of its intermediate authority. Servers trust only the root; all three are made for
+    /// the run. Full handshakes with nginx and HAProxy only, and not over HTTP/3
     #[arg(long, conflicts_with = "http3", help_heading = COMPARED)]
     client_certificates: bool,
     /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4, or
@@ -113,7 +113,7 @@ pub struct Args {
     /// auto, which is held against in-loop) [default: in-loop, or lane-cpus with --lane-cpus]
     #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',', help_heading = COMPARED)]
     engine: Vec<Engine>,
-    /// Limits to how long operations wait for company, each measured in the same rounds: 0, 0.5ms,
+    /// Limits to how long operations wait for others, each measured in the same rounds: 0, 0.5ms,
     /// 1ms, 2ms, 5ms, 10ms, rtt. Shows what a longer wait saves, and what it costs in latency
     /// [default: that of the policy]
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = wait_max,

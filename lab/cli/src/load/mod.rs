@@ -55,7 +55,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     body_bytes: Option<u64>,
 
-    /// Connections outstanding; with --rate or --search-max, at most [default: 64, or 10000]
+    /// Connections outstanding; in an open loop, their limit [default: 64; with --rate or
+    /// --search-max 10000]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: Option<u32>,
     /// Begins PER_SECOND connections each second whatever the server does (open loop)
@@ -163,7 +164,12 @@ const AFTER_HELP: &str = "\
 Conditions of --fail-if compare p50, p99.9, max … (of total; or connect.p99, handshake.p99,
 first-byte.p99) with a time, rate (handshakes per second) and errors with a number, resumed with
 a percentage.
-Ctrl-C ends the measurement and prints what there is.";
+Ctrl-C ends the measurement and prints what there is.
+
+Examples:
+  widelane load localhost:8443 --insecure
+  widelane load https://host/ --rate 500 --duration 30s
+  widelane load host:443 --search-max --latency-max 50ms --percentile 99";
 
 /// How arrivals are spread.
 #[derive(Clone, Copy, ValueEnum)]
