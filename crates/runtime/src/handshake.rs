@@ -183,8 +183,6 @@ pub(crate) struct Handshake {
     early_data: Cell<Vec<u8>>,
     /// Whether it was made to wait for company.
     has_waited: Cell<bool>,
-    /// Whether something stands in for the BIO from which it reads.
-    is_plugged: Cell<bool>,
     /// The socket on which it hears its peer, or −1 where none is known.
     receives_from: Cell<c_int>,
     /// How far away the peer is, once somebody has asked.
@@ -448,7 +446,7 @@ pub(crate) fn go_on_unasked(
     }
     // What the program has left in its error queue is neither touched nor mistaken for this one's.
     let errors = Held::take(openssl, 0);
-    let plug = Plug::insert(openssl, handshake);
+    let plug = Plug::insert(openssl, handshake.ssl, handshake.descriptor);
     let ended = ahead::run(hooks, event_loop, openssl, handshake);
     let waits_for_peer = ended.as_ref().is_some_and(|it| it.error() == SSL_ERROR_WANT_READ);
     if let Some(plug) = plug {
@@ -579,7 +577,6 @@ fn take_in(
         held: Cell::new(None),
         early_data: Cell::default(),
         has_waited: Cell::new(false),
-        is_plugged: Cell::new(false),
         receives_from: Cell::new(descriptor),
         round_trip_ns: OnceCell::new(),
         is_first: is_first(openssl, ssl),

@@ -19,7 +19,8 @@ use crate::tally::{Tally, Window};
 /// Longest time between looks at `stop`.
 pub const TICK: Duration = Duration::from_millis(20);
 
-/// Longest time that a thread works for before it looks whether the window has begun.
+/// Time after which a thread that works looks whether the window has begun; it ends what it has in
+/// hand first.
 const MEANWHILE: Duration = Duration::from_millis(1);
 
 /// Keys of ML-KEM that are made before the load of a closed loop, whose clients are to keep a
@@ -105,6 +106,8 @@ pub fn run_plan<T: Send>(
             };
             followers.push(thread().spawn_scoped(scope, follow)?);
         }
+        // The leader does not wait for threads that have panicked.
+        drop(arrived);
         let plan = &plans[0];
         let lead = move || {
             let mut observed = Vec::new();
@@ -121,7 +124,8 @@ pub fn run_plan<T: Send>(
     })
 }
 
-/// The work of a thread at an edge of the window until all threads are there; none to wait idly.
+/// The work of a thread at an edge of the window until all threads are there; `None` if
+/// it waits idly.
 type Meanwhile<'a> = Option<&'a mut dyn FnMut() -> Result<(), LoadError>>;
 
 /// The thread that observes at the edges of the window.

@@ -70,7 +70,7 @@ fn run(
     let mut answers = Vec::with_capacity(requests.len());
     while let Some(rest @ [next, ..]) = requests.get(answers.len()..) {
         let is_first = answers.is_empty();
-        match queues.costs.choose(rest.len()) {
+        match queues.costs.choose(rest.len(), is_first) {
             Method::Kernel(index) => {
                 let (lanes, _) = queues.costs.lanes_and_room(index);
                 let run = &rest[..lanes.min(rest.len())];

@@ -125,10 +125,11 @@ impl Costs {
     ///
     /// A kernel that has not been measured is taken to cost as little as it possibly can: as much
     /// as one with fewer lanes, at first nothing. So every kernel that might be the best is tried,
-    /// and none that cannot be. Now and then one is taken to be unmeasured: if all its runs were
-    /// interrupted, that is how it is noticed.
-    pub(crate) fn choose(&self, jobs: usize) -> Method {
-        let (ways, count) = self.ways(self.doubted());
+    /// and none that cannot be. Now and then, if the run `is_timed`, one is taken to be unmeasured:
+    /// if all its runs were interrupted, that is how it is noticed.
+    pub(crate) fn choose(&self, jobs: usize, is_timed: bool) -> Method {
+        let doubted = is_timed.then(|| self.doubted()).flatten();
+        let (ways, count) = self.ways(doubted);
         match cheapest(&ways[..count], jobs) {
             Some(way @ 1..) => Method::Kernel(way - 1),
             _ => Method::DefaultProvider,
@@ -220,7 +221,7 @@ mod tests {
         for _ in 0..times {
             let mut left = jobs;
             while left > 0 {
-                let method = costs.choose(left);
+                let method = costs.choose(left, left == jobs);
                 if left == jobs {
                     costs.record(method, cost(method));
                     chosen.push(method);

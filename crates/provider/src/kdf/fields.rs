@@ -82,8 +82,8 @@ impl Fields {
         }
     }
 
-    /// Sets parameters; false if that is for the default provider, and nothing has changed. So is
-    /// what becomes of data when they are not set again: versions of OpenSSL differ in that.
+    /// Sets parameters; false if that is for the default provider, and nothing has changed. It also
+    /// is if data were set before and are not now: releases of OpenSSL differ in whether they stay.
     pub(super) fn set<'a>(
         &mut self,
         mut params: impl Iterator<Item = &'a OsslParam>,

@@ -112,7 +112,7 @@ impl Pools {
             return Some(item);
         }
         let costs = &self.process.queues(kind).costs;
-        let Method::Kernel(index) = costs.choose(recent) else { return None };
+        let Method::Kernel(index) = costs.choose(recent, true) else { return None };
         let (lanes, room) = costs.lanes_and_room(index);
         let begin = now();
         // A caller on a small stack is not paused in there: nothing waits.

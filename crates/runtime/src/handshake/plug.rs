@@ -1,9 +1,9 @@
 //! A connection whose peer is not heard for a while.
 
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
+use core::ptr;
 
-use super::{Handshake, find};
-use crate::provider::provider;
 use crate::real::OpenSsl;
 
 const BIO_FLAGS_READ: c_int = 1;
@@ -12,31 +12,40 @@ const BIO_FLAGS_SPECIAL: c_int = 4;
 const BIO_FLAGS_SHOULD_RETRY: c_int = 8;
 
 /// Stands in for the BIO from which a connection reads: it never has anything yet.
-pub(super) struct Plug<'h> {
-    handshake: &'h Handshake,
+pub(super) struct Plug {
+    ssl: *mut c_void,
     read: *mut c_void,
+    former: Plugged,
 }
 
-impl<'h> Plug<'h> {
+/// A connection with a plug, and its socket.
+type Plugged = (*const c_void, c_int);
+
+thread_local! {
+    /// The one that this thread has plugged last.
+    static PLUGGED: Cell<Plugged> = const { Cell::new((ptr::null(), -1)) };
+}
+
+impl Plug {
     /// Puts one in, if memory allows.
-    pub(super) fn insert(openssl: &OpenSsl, handshake: &'h Handshake) -> Option<Self> {
-        let read = (openssl.SSL_get_rbio)(handshake.ssl);
+    pub(super) fn insert(openssl: &OpenSsl, ssl: *mut c_void, descriptor: c_int) -> Option<Self> {
+        let read = (openssl.SSL_get_rbio)(ssl);
         // Empty memory says to call again later.
         let empty = (openssl.BIO_new)((openssl.BIO_s_mem)());
         if read.is_null() || empty.is_null() {
             return None;
         }
         (openssl.BIO_up_ref)(read);
-        (openssl.SSL_set0_rbio)(handshake.ssl, empty);
-        handshake.is_plugged.set(true);
-        Some(Self { handshake, read })
+        (openssl.SSL_set0_rbio)(ssl, empty);
+        let former = PLUGGED.replace((ssl.cast_const(), descriptor));
+        Some(Self { ssl, read, former })
     }
 
     /// Takes it out. If the connection waits for its peer, the BIO behind says so from now on: that
     /// is where `SSL_get_error` looks.
     pub(super) fn remove(self, openssl: &OpenSsl, waits_for_peer: bool) {
-        self.handshake.is_plugged.set(false);
-        (openssl.SSL_set0_rbio)(self.handshake.ssl, self.read);
+        PLUGGED.set(self.former);
+        (openssl.SSL_set0_rbio)(self.ssl, self.read);
         if waits_for_peer {
             let all = BIO_FLAGS_READ | BIO_FLAGS_WRITE | BIO_FLAGS_SPECIAL | BIO_FLAGS_SHOULD_RETRY;
             (openssl.BIO_clear_flags)(self.read, all);
@@ -45,9 +54,9 @@ impl<'h> Plug<'h> {
     }
 }
 
-/// The socket behind, where something stands in for it: callbacks of the program are to see it.
+/// The socket of a connection that this thread has plugged: callbacks of the program see it as
+/// always.
 pub(crate) fn descriptor_behind(ssl: *const c_void) -> Option<c_int> {
-    provider()?;
-    let handshake = find(ssl.cast_mut())?;
-    handshake.is_plugged.get().then_some(handshake.descriptor)
+    let (plugged, descriptor) = PLUGGED.get();
+    (!ssl.is_null() && ptr::eq(plugged, ssl)).then_some(descriptor)
 }

@@ -50,8 +50,8 @@ extern "C-unwind" fn execvpe(file: *const c_char, arguments: Strings, variables:
 
 /// Executes a program in an environment of ours, or in the one given.
 ///
-/// The child of a `vfork` does not come back from it, and its memory is the parent's: who comes
-/// back next frees the environment.
+/// The child of a `vfork` does not come back from it, and its memory is the parent's: the parent
+/// frees the environment when its `vfork` returns.
 fn with_environment(
     ours: Option<Environment>,
     variables: Strings,
@@ -69,6 +69,12 @@ fn with_environment(
 thread_local! {
     /// The environment of the exec function that this thread has called, or its child by `vfork`.
     static LEFT: Cell<*mut Environment> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// Forgets the environment of a call that was interrupted, by a handler that calls `vfork`: its
+/// child must not have it freed. It is lost if that call succeeds, and with it the program.
+pub(super) fn disown_left() {
+    LEFT.set(ptr::null_mut());
 }
 
 /// Frees the environment that an exec function has left.
@@ -219,10 +225,29 @@ fn environment_of_process() -> Strings {
 }
 
 #[cfg(test)]
+pub(super) use tests::{has_left, leave_one};
+
+#[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
     use super::*;
+
+    /// An environment of one variable.
+    fn one() -> Environment {
+        let strings = vec![c"A=1".to_owned()];
+        let list = vec![strings[0].as_ptr(), ptr::null()];
+        Environment { _strings: strings, list }
+    }
+
+    /// Does what a child of `vfork` does that executes another program.
+    pub(in super::super) fn leave_one() {
+        LEFT.set(Box::into_raw(Box::new(one())));
+    }
+
+    pub(in super::super) fn has_left() -> bool {
+        !LEFT.get().is_null()
+    }
 
     fn strings(environment: &Environment) -> Vec<String> {
         list_of(environment.as_list())
@@ -278,18 +303,13 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_is_freed_by_whoever_comes_back() {
-        let strings = vec![c"A=1".to_owned()];
-        let list = vec![strings[0].as_ptr(), ptr::null()];
-        let ours = Environment { _strings: strings, list };
-        let result = with_environment(Some(ours), ptr::null(), |list| {
+    fn an_environment_is_freed_if_its_program_cannot_be_executed() {
+        let result = with_environment(Some(one()), ptr::null(), |list| {
             assert_eq!(list_of(list).len(), 1);
-            assert!(!LEFT.get().is_null(), "a child that does not come back has left it");
-            free_left();
-            assert!(LEFT.get().is_null());
+            assert!(has_left());
             -1
         });
-        assert_eq!(result, -1);
+        assert_eq!((result, has_left()), (-1, false));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::exec;
 use crate::real;
 
 /// Children that there are; only while there is one it matters on which thread. A child that is
@@ -51,9 +52,27 @@ extern "C" fn note(result: i64) -> c_int {
     if result == 0 {
         CHILDREN.fetch_add(1, Ordering::Relaxed);
         IS_CHILD.set(true);
+        exec::disown_left();
     } else if IS_CHILD.replace(false) {
         CHILDREN.fetch_sub(1, Ordering::Relaxed);
-        super::exec::free_left();
+        exec::free_left();
     }
     result as c_int
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_frees_what_its_child_has_left_and_nothing_else() {
+        exec::leave_one();
+        assert_eq!((note(0), note(7)), (0, 7));
+        assert!(!exec::has_left(), "the caller of vfork has its own to itself");
+        assert_eq!(note(0), 0);
+        exec::leave_one();
+        assert!(exec::has_left());
+        assert_eq!(note(7), 7);
+        assert!(!exec::has_left());
+    }
 }
