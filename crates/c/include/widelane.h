@@ -698,7 +698,7 @@ typedef struct widelane_hmac_job {
    */
   uint8_t *tag;
   /**
-   * How many bytes of it: as many as the digest has, or the first ten or more to compare.
+   * How many bytes of it: as many as the digest has; to compare, the first half of them or more.
    */
   size_t tag_length;
   /**

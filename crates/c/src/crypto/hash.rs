@@ -55,7 +55,7 @@ pub struct HmacJob {
     pub message_length: usize,
     /// The tag: written by `widelane_hmac_tag_many`, compared by `widelane_hmac_verify_many`.
     pub tag: *mut u8,
-    /// How many bytes of it: as many as the digest has, or the first ten or more to compare.
+    /// How many bytes of it: as many as the digest has; to compare, the first half of them or more.
     pub tag_length: usize,
     /// What became of the job: one of `widelane_status`.
     pub status: u32,
