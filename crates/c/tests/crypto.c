@@ -197,6 +197,8 @@ static int cbc_hmacs(const widelane_crypto *crypto) {
             CHECK(memcmp(records[i], texts[i], jobs[i].text_length) == 0);
         }
         CHECK(widelane_cbc_hmac_seal_many(&jobs[9], 1) == ARGUMENT);
+        jobs[9].record_length = 17;
+        CHECK(widelane_cbc_hmac_open_many(&jobs[9], 1) == REJECTED && jobs[9].status == REJECTED);
         widelane_cbc_hmac_key_free(key);
     }
     return 0;
