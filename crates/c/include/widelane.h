@@ -1572,7 +1572,7 @@ enum widelane_status widelane_ml_kem_decapsulate_batch(const struct widelane_cry
                                                        size_t job_count);
 
 /**
- * Takes over a key of 2048, 3072 or 4096 bits.
+ * Takes over a key of 2048, 3072 or 4096 bits. Uses up to 80 KiB of stack.
  *
  * # Safety
  *
