@@ -698,7 +698,7 @@ typedef struct widelane_hmac_job {
    */
   uint8_t *tag;
   /**
-   * How many bytes of it: as many as the digest has, or the first ten or more to compare.
+   * How many bytes of it: as many as the digest has; to compare, the first half of them or more.
    */
   size_t tag_length;
   /**
@@ -1572,7 +1572,7 @@ enum widelane_status widelane_ml_kem_decapsulate_batch(const struct widelane_cry
                                                        size_t job_count);
 
 /**
- * Takes over a key of 2048, 3072 or 4096 bits.
+ * Takes over a key of 2048, 3072 or 4096 bits. Uses up to 80 KiB of stack.
  *
  * # Safety
  *

@@ -1,7 +1,8 @@
 //! What every function for C does: no panic crosses, and pointers are looked at before use.
 #![allow(unsafe_code, reason = "pointers of C")]
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::slice;
@@ -75,22 +76,33 @@ pub(crate) unsafe fn places<'a, T>(first: *mut T, count: usize) -> Result<&'a mu
 ///
 /// It is null, or ends with a zero.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Status> {
-    if text.is_null() {
-        return Err(Status::Argument.because("a text is null"));
-    }
     // SAFETY: the caller vouches for it.
-    let text = unsafe { CStr::from_ptr(text) };
+    let text = unsafe { terminated(text) }?;
     text.to_str().map_err(|error| Status::Argument.because(error))
 }
 
-/// A path of C.
+/// A path of C, which need not be UTF-8.
 ///
 /// # Safety
 ///
 /// As [`text`].
 pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path, Status> {
     // SAFETY: the caller vouches for it.
-    unsafe { text(path) }.map(Path::new)
+    let path = unsafe { terminated(path) }?;
+    Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
+}
+
+/// The bytes of a text.
+///
+/// # Safety
+///
+/// As [`text`].
+unsafe fn terminated<'a>(text: *const c_char) -> Result<&'a CStr, Status> {
+    if text.is_null() {
+        return Err(Status::Argument.because("a text is null"));
+    }
+    // SAFETY: the caller vouches for it.
+    Ok(unsafe { CStr::from_ptr(text) })
 }
 
 /// Lends a value to C.

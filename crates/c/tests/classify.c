@@ -135,6 +135,11 @@ int main(void) {
     /* The table that is mapped stays, whatever takes its file's place. */
     CHECK(widelane_table_write(built, "table") == OK);
     CHECK(widelane_table_write(built, "no/such/place") == WIDELANE_STATUS_TABLE);
+    /* A path is bytes. */
+    widelane_table *again = NULL;
+    CHECK(widelane_table_write(built, "t\xe9.table") == OK);
+    CHECK(widelane_table_open("t\xe9.table", &again) == OK);
+    widelane_table_free(again);
     widelane_table_free(built);
 
     widelane_classifier *classifier = NULL;

@@ -29,18 +29,25 @@ use crate::stack::scrubbed;
 /// Stack of hashing a key that is longer than a block.
 const STACK_BYTES: usize = 3 << 10;
 
-/// Bytes of the shortest tag that is accepted: RFC 2104 allows to cut a tag down to 80 bits.
-pub const TAG_BYTES_MIN: usize = 10;
+/// Bytes of the shortest tag that is accepted: half of the digest, and 80 bits at least (RFC 2104,
+/// section 5).
+#[must_use]
+pub const fn tag_bytes_min(algorithm: Algorithm) -> usize {
+    // Half of the shortest digest has 80 bits.
+    algorithm.digest_bytes() / 2
+}
 
 /// Why a message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MacError {
     /// The tag is too short or too long to compare.
-    #[error("the tag has {got} bytes; pass {TAG_BYTES_MIN} to {max}")]
+    #[error("the tag has {got} bytes; pass {min} to {max}")]
     TagLength {
         /// Bytes of the tag.
         got: usize,
+        /// What [`tag_bytes_min`] says.
+        min: usize,
         /// Bytes of a whole tag.
         max: usize,
     },
@@ -124,13 +131,14 @@ impl Key {
         self.hash.whole(inner, message, Some(outer))
     }
 
-    /// Accepts a message if `tag` is its tag, or the beginning of it.
+    /// Accepts a message if `tag` is its tag, or the beginning of it, which has [`tag_bytes_min`]
+    /// bytes at least.
     ///
     /// # Errors
     ///
     /// [`MacError::TagLength`] or [`MacError::Rejected`].
     pub fn verify(&self, message: &[u8], tag: &[u8]) -> Result<(), MacError> {
-        matches(&self.tag(message), tag)
+        matches(self.hash.algorithm(), &self.tag(message), tag)
     }
 
     /// Begins a message that comes in pieces.
@@ -206,25 +214,25 @@ impl Stream {
         self.inner.end(Some(&self.outer))
     }
 
-    /// Accepts the message if `tag` is its tag, or the beginning of it.
+    /// Accepts the message if `tag` is its tag, or the beginning of it, which has [`tag_bytes_min`]
+    /// bytes at least.
     ///
     /// # Errors
     ///
     /// [`MacError::TagLength`] or [`MacError::Rejected`].
     pub fn verify(self, tag: &[u8]) -> Result<(), MacError> {
-        matches(&self.end(), tag)
+        matches(self.inner.hash().algorithm(), &self.end(), tag)
     }
 }
 
 /// Whether `tag` is the expected one, or the beginning of it.
-fn matches(expected: &Digest, tag: &[u8]) -> Result<(), MacError> {
-    let max = expected.as_ref().len();
-    if !(TAG_BYTES_MIN..=max).contains(&tag.len()) {
-        return Err(MacError::TagLength { got: tag.len(), max });
+fn matches(algorithm: Algorithm, expected: &Digest, tag: &[u8]) -> Result<(), MacError> {
+    let (min, max) = (tag_bytes_min(algorithm), algorithm.digest_bytes());
+    let got = tag.len();
+    if !(min..=max).contains(&got) {
+        return Err(MacError::TagLength { got, min, max });
     }
-    let pairs = expected.as_ref().iter().zip(tag);
-    let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
-    let matches = Mask::is_zero(u64::from(difference)).declassify();
+    let matches = Mask::equal_bytes(&expected.as_ref()[..got], tag).declassify();
     if matches { Ok(()) } else { Err(MacError::Rejected) }
 }
 

@@ -58,6 +58,11 @@ impl<const BYTES: usize, const WORDS: usize> Blocks<BYTES, WORDS> {
         (offset < size_of_val(&self.memory)).then_some(offset / BYTES)
     }
 
+    /// Whether it is one of our blocks, and has so many bytes.
+    pub(crate) fn holds(&self, block: *mut u8, bytes: usize) -> bool {
+        bytes <= BYTES && self.index(block).is_some()
+    }
+
     fn first(&self) -> *mut u8 {
         self.memory.0.get().cast()
     }

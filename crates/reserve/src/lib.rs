@@ -68,15 +68,28 @@ unsafe impl GlobalAlloc for Reserved {
         // SAFETY: the caller promises that the size fits the alignment.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         // SAFETY: the caller promises that the size is not zero.
-        let moved = unsafe { self.alloc(wanted) };
-        if !moved.is_null() {
-            // SAFETY: both are at least so long, and they are different memory.
-            unsafe { ptr::copy_nonoverlapping(memory, moved, size.min(layout.size())) };
-            // SAFETY: the caller's, who has it in its new place now.
-            unsafe { self.dealloc(memory, layout) };
-        }
-        moved
+        let place = unsafe { self.alloc(wanted) };
+        // SAFETY: the caller's memory and layout, and a new place of the size wanted.
+        unsafe { move_to(place, memory, layout, size) }
     }
+}
+
+/// Moves what is in `memory` to `place`. Where that is null, it stays, if its block of the reserve
+/// is large enough; null if not.
+///
+/// # Safety
+///
+/// `memory` is as [`Reserved`] has given it out for `layout`; `place` is null, or other memory of
+/// `size` bytes.
+unsafe fn move_to(place: *mut u8, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    if place.is_null() {
+        return if holds(memory, size) { memory } else { place };
+    }
+    // SAFETY: both are at least so long, and they are different memory.
+    unsafe { ptr::copy_nonoverlapping(memory, place, size.min(layout.size())) };
+    // SAFETY: the caller's, who has it in its new place now.
+    unsafe { Reserved.dealloc(memory, layout) };
+    place
 }
 
 /// Takes memory out of the reserve; null where it has none that fits.
@@ -93,6 +106,11 @@ fn is_reserved(memory: *mut u8) -> bool {
     SMALL.index(memory).is_some() || LARGE.index(memory).is_some()
 }
 
+/// Whether it is a block of the reserve that has so many bytes.
+fn holds(memory: *mut u8, bytes: usize) -> bool {
+    SMALL.holds(memory, bytes) || LARGE.holds(memory, bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +125,12 @@ mod tests {
         .collect();
         assert_eq!(blocks.len(), 64 * 16 + 64);
         assert!(blocks.iter().all(|block| is_reserved(*block)));
+        for (block, bytes) in [(blocks[0], 512), (blocks[1087], 16 << 10)] {
+            // SAFETY: one of the blocks, and its layout; there is no place to move it to.
+            let grow = |bytes| unsafe { move_to(ptr::null_mut(), block, layout, bytes) };
+            assert_eq!(grow(bytes), block, "it stays where it is");
+            assert!(grow(bytes + 1).is_null(), "no block is larger than it is");
+        }
         let grown = Layout::from_size_align(16 << 10, 8).unwrap();
         // SAFETY: the last one, which is large enough, and its own layout.
         let moved = unsafe { Reserved.realloc(blocks[1087], layout, grown.size()) };

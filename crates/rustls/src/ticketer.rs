@@ -1,6 +1,7 @@
 //! Session tickets, sealed with a key that lives a few hours.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::GetRandomFailed;
@@ -39,7 +40,7 @@ impl Ticketer {
     pub fn new() -> Result<Arc<dyn ProducesTickets>, Error> {
         let policy = machine_policy().map_err(|error| Error::General(error.to_string()))?;
         AEAD.get_or_init(|| Aead::choose(Algorithm::Aes256Gcm, &policy));
-        Ok(Arc::new(TicketRotator::new(LIFETIME_SECONDS, SealedTickets::boxed)?))
+        Ok(Arc::new(TicketRotator::new(LIFETIME_SECONDS, || Ok(Box::new(SealedTickets::new()?)))?))
     }
 }
 
@@ -47,14 +48,16 @@ impl Ticketer {
 struct SealedTickets {
     name: [u8; NAME_BYTES],
     key: Key,
+    /// Bytes of the longest ticket so far: a longer one is not ours, and is not worth an opening.
+    longest: AtomicUsize,
 }
 
 impl SealedTickets {
-    fn boxed() -> Result<Box<dyn ProducesTickets>, GetRandomFailed> {
+    fn new() -> Result<Self, GetRandomFailed> {
         let (name, key) = (Random::draw()?, Random::<32>::draw()?);
         let aead = AEAD.get().expect("a ticketer has chosen its cipher");
         let key = aead.key(&key[..]).expect("AES-256 has keys of 32 bytes");
-        Ok(Box::new(SealedTickets { name: *name, key }))
+        Ok(SealedTickets { name: *name, key, longest: AtomicUsize::new(0) })
     }
 }
 
@@ -74,10 +77,14 @@ impl ProducesTickets for SealedTickets {
         let text = &mut ticket[NAME_BYTES + NONCE_BYTES..];
         self.key.seal_in_place(&nonce[..], &self.name, text, &mut tag).ok()?;
         ticket.extend_from_slice(&tag);
+        self.longest.fetch_max(ticket.len(), Ordering::Relaxed);
         Some(ticket)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        if ticket.len() > self.longest.load(Ordering::Relaxed) {
+            return None;
+        }
         let rest = ticket.strip_prefix(&self.name)?;
         let (nonce, rest) = rest.split_first_chunk::<NONCE_BYTES>()?;
         let (sealed, tag) = rest.split_last_chunk::<TAG_BYTES>()?;
@@ -90,5 +97,22 @@ impl ProducesTickets for SealedTickets {
 impl fmt::Debug for SealedTickets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("SealedTickets").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_longer_than_any_ticket_so_far_is_not_opened() {
+        Ticketer::new().expect("a policy");
+        let one = SealedTickets::new().expect("random bytes");
+        let short = one.encrypt(&[1; 10]).expect("a ticket");
+        let long = one.encrypt(&[2; 11]).expect("a ticket");
+        assert_eq!(one.decrypt(&long), Some(vec![2; 11]));
+        one.longest.store(short.len(), Ordering::Relaxed);
+        assert_eq!(one.decrypt(&short), Some(vec![1; 10]));
+        assert_eq!(one.decrypt(&long), None);
     }
 }

@@ -30,12 +30,14 @@ pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
     let ed25519: Verifier = leaked(Ed25519Verifier(
         Ed25519::kernels(policy).into_iter().next().unwrap_or(Ed25519::choose(policy)),
     ));
-    let [pss_sha256, pss_sha384, pss_sha512] = DIGESTS.map(|digest| make.rsa_pss(digest));
-    let [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512] = DIGESTS.map(|digest| make.rsa_pkcs1(digest));
+    let rsa = |encoding| DIGESTS.map(|digest| make.rsa(digest, encoding));
+    let [pss_sha256, pss_sha384, pss_sha512] = rsa(Encoding::Pss);
+    let [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512] = rsa(Encoding::Pkcs1);
     let all = [
         [p256_sha256, p256_sha384, p384_sha256, p384_sha384].to_vec(),
         [ed25519, pss_sha256, pss_sha384, pss_sha512].to_vec(),
         [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512].to_vec(),
+        rsa(Encoding::Pkcs1WithoutParameters).to_vec(),
     ]
     .concat();
     // In TLS 1.2 a scheme does not say which curve the key is on.
@@ -56,6 +58,16 @@ pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
 const DIGESTS: [DigestAlgorithm; 3] =
     [DigestAlgorithm::Sha256, DigestAlgorithm::Sha384, DigestAlgorithm::Sha512];
 
+/// What stands before a signature by RSA.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Pss,
+    Pkcs1,
+    /// As `Pkcs1`, in certificates that leave out the parameters of its identifier, which are NULL:
+    /// both have to be accepted (RFC 4055, section 5).
+    Pkcs1WithoutParameters,
+}
+
 /// Makes verifiers in the rooms that take least time for one signature.
 struct Verifiers {
     ec: Ec,
@@ -72,12 +84,8 @@ impl Verifiers {
         leaked(EcdsaVerifier { ec: self.ec, hashes: self.hashes, curve, digest })
     }
 
-    fn rsa_pss(&self, digest: DigestAlgorithm) -> Verifier {
-        leaked(RsaVerifier { hashes: self.hashes, digest, is_pss: true })
-    }
-
-    fn rsa_pkcs1(&self, digest: DigestAlgorithm) -> Verifier {
-        leaked(RsaVerifier { hashes: self.hashes, digest, is_pss: false })
+    fn rsa(&self, digest: DigestAlgorithm, encoding: Encoding) -> Verifier {
+        leaked(RsaVerifier { hashes: self.hashes, digest, encoding })
     }
 }
 
@@ -147,11 +155,11 @@ impl SignatureVerificationAlgorithm for Ed25519Verifier {
     }
 }
 
-/// RSA with one padding and one hash function.
+/// RSA with one encoding and one hash function.
 struct RsaVerifier {
     hashes: Hashes,
     digest: DigestAlgorithm,
-    is_pss: bool,
+    encoding: Encoding,
 }
 
 impl SignatureVerificationAlgorithm for RsaVerifier {
@@ -166,7 +174,7 @@ impl SignatureVerificationAlgorithm for RsaVerifier {
         let key = key.map_err(|_| InvalidSignature)?;
         let hash = self.hashes.of(self.digest);
         let digest = hash.digest(message);
-        valid_if(if self.is_pss {
+        valid_if(if self.encoding == Encoding::Pss {
             key.verifies_pss(&mut Masks(hash), &mut Masks(hash), digest.as_ref(), signature)
         } else {
             key.verifies_pkcs1(self.digest, digest.as_ref(), signature)
@@ -178,13 +186,21 @@ impl SignatureVerificationAlgorithm for RsaVerifier {
     }
 
     fn signature_alg_id(&self) -> AlgorithmIdentifier {
-        match (self.digest, self.is_pss) {
-            (DigestAlgorithm::Sha256, true) => alg_id::RSA_PSS_SHA256,
-            (DigestAlgorithm::Sha384, true) => alg_id::RSA_PSS_SHA384,
-            (_, true) => alg_id::RSA_PSS_SHA512,
-            (DigestAlgorithm::Sha256, false) => alg_id::RSA_PKCS1_SHA256,
-            (DigestAlgorithm::Sha384, false) => alg_id::RSA_PKCS1_SHA384,
-            (_, false) => alg_id::RSA_PKCS1_SHA512,
+        use DigestAlgorithm::{Sha256, Sha384};
+        match (self.encoding, self.digest) {
+            (Encoding::Pss, Sha256) => alg_id::RSA_PSS_SHA256,
+            (Encoding::Pss, Sha384) => alg_id::RSA_PSS_SHA384,
+            (Encoding::Pss, _) => alg_id::RSA_PSS_SHA512,
+            (Encoding::Pkcs1, Sha256) => alg_id::RSA_PKCS1_SHA256,
+            (Encoding::Pkcs1, Sha384) => alg_id::RSA_PKCS1_SHA384,
+            (Encoding::Pkcs1, _) => alg_id::RSA_PKCS1_SHA512,
+            (Encoding::Pkcs1WithoutParameters, digest) => {
+                AlgorithmIdentifier::from_slice(match digest {
+                    Sha256 => b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b",
+                    Sha384 => b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0c",
+                    _ => b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0d",
+                })
+            }
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct HmacJob {
     pub message_length: usize,
     /// The tag: written by `widelane_hmac_tag_many`, compared by `widelane_hmac_verify_many`.
     pub tag: *mut u8,
-    /// How many bytes of it: as many as the digest has, or the first ten or more to compare.
+    /// How many bytes of it: as many as the digest has; to compare, the first half of them or more.
     pub tag_length: usize,
     /// What became of the job: one of `widelane_status`.
     pub status: u32,
@@ -151,17 +151,22 @@ jobs::lent!(HmacJob as Lent<'a, &'a Key>, |job| Lent {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_hmac_tag_many(jobs: *mut HmacJob, job_count: usize) -> Status {
     // SAFETY: the caller vouches for it.
-    unsafe {
-        jobs::batch(jobs, job_count, |lent| {
-            let tag = Digest::default();
-            let untagged =
-                lent.iter().map(|job| TagJob { key: job.key, message: job.message, tag });
-            let mut jobs: Vec<TagJob<'_>> = untagged.collect();
-            mac::tag_many(&mut jobs);
-            let tags: Vec<Digest> = jobs.into_iter().map(|job| job.tag).collect();
-            Ok(lent.into_iter().zip(&tags).map(|(job, tag)| write(tag, job.place)).collect())
-        })
-    }
+    unsafe { jobs::batch(jobs, job_count, |lent| Ok(tagged(lent))) }
+}
+
+/// Makes tags and writes them to their places. A tag may be a secret, such as a key that is
+/// derived, so the heap keeps none.
+fn tagged(lent: Vec<Lent<'_, &Key>>) -> Vec<jobs::Outcome> {
+    let tag = Digest::default();
+    let untagged = lent.iter().map(|job| TagJob { key: job.key, message: job.message, tag });
+    let mut jobs: Vec<TagJob<'_>> = untagged.collect();
+    mac::tag_many(&mut jobs);
+    let mut written = |(job, made): (Lent<'_, &Key>, &mut TagJob<'_>)| {
+        let outcome = write(&made.tag, job.place);
+        made.tag.wipe();
+        outcome
+    };
+    lent.into_iter().zip(&mut jobs).map(&mut written).collect()
 }
 
 /// Compares the tags of messages, in a time that does not depend on where they differ.
@@ -189,4 +194,36 @@ fn write(digest: &Digest, place: &mut [u8]) -> jobs::Outcome {
     }
     place.copy_from_slice(digest);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use widelane_cpu::Policy;
+    use widelane_testkit::leftovers::Secret;
+
+    use super::*;
+
+    #[test]
+    fn the_heap_keeps_no_tag() {
+        let key = Hmac::choose(Algorithm::Sha512, &Policy::open()).key(b"key");
+        let mut place = [0; 64];
+        let lent = Lent { key: &key, message: b"message", place: &mut place };
+        assert_eq!(tagged(vec![lent]), [Ok(())]);
+        let mut secret = Secret::default();
+        place.reverse();
+        secret.add(&place);
+        place.reverse();
+        assert_ne!(secret.count(), 0, "the tag is in its place");
+        black_box(&mut place).fill(0);
+        overwrite_stack();
+        assert_eq!(secret.count(), 0);
+        black_box(&place);
+    }
+
+    #[inline(never)]
+    fn overwrite_stack() {
+        black_box([0u8; 32 << 10]);
+    }
 }

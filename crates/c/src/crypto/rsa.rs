@@ -60,7 +60,7 @@ pub struct RsaJob {
     pub status: u32,
 }
 
-/// Takes over a key of 2048, 3072 or 4096 bits.
+/// Takes over a key of 2048, 3072 or 4096 bits. Uses up to 80 KiB of stack.
 ///
 /// # Safety
 ///

@@ -30,7 +30,7 @@ use std::fmt;
 use widelane_cpu::{Policy, Room};
 use widelane_kernels::aes_cbc;
 use widelane_kernels::text::Text;
-use widelane_secret::wipe;
+use widelane_secret::{Mask, wipe};
 
 pub(crate) use self::few::{Block, FEW_MAX};
 pub(crate) use self::kernel::State;
@@ -280,8 +280,9 @@ impl Hash {
     }
 }
 
-/// A digest: as many bytes as its algorithm has, none by default.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A digest: as many bytes as its algorithm has, none by default. Compared in a time that does not
+/// depend on where two differ, since tags of HMAC are digests.
+#[derive(Clone, Copy)]
 pub struct Digest {
     bytes: [u8; DIGEST_BYTES_MAX],
     length: usize,
@@ -299,6 +300,14 @@ impl Default for Digest {
         Digest { bytes: [0; DIGEST_BYTES_MAX], length: 0 }
     }
 }
+
+impl PartialEq for Digest {
+    fn eq(&self, other: &Self) -> bool {
+        self.length == other.length && Mask::equal_bytes(self.as_ref(), other.as_ref()).declassify()
+    }
+}
+
+impl Eq for Digest {}
 
 impl AsRef<[u8]> for Digest {
     fn as_ref(&self) -> &[u8] {

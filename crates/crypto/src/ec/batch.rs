@@ -14,6 +14,8 @@ use crate::stack::scrubbed;
 const P256_STACK_BYTES: usize = 32 << 10;
 /// Stack of a batch on P-384.
 const P384_STACK_BYTES: usize = 60 << 10;
+/// Stack of a nonce for a signature that is made elsewhere.
+const NONCE_STACK_BYTES: usize = 4 << 10;
 
 /// A register whose lanes take jobs on either curve.
 pub(super) trait BothCurves: CurveLanes<P256, 5> + CurveLanes<P384, 8> {}
@@ -219,16 +221,15 @@ pub(super) fn nonce(
     digest: &[u8],
     entropy: &[u8; 32],
 ) -> Option<PrivateKey> {
-    let mut head = [key.as_bytes(), entropy, &[ELSEWHERE]].concat();
-    let mut made = Digest::default();
-    let state = hash.initial();
-    let job = Job { state, outer: None, head: &head, message: digest, digest: &mut made };
-    hash.run(std::iter::once(job));
-    let curve = key.curve();
-    let nonce = PrivateKey::from_bytes(curve, &made.as_ref()[..curve.bytes()]).ok();
-    wipe(&mut head);
-    made.wipe();
-    nonce
+    scrubbed::<NONCE_STACK_BYTES, _>(|| {
+        let mut message = [key.as_bytes(), entropy, &[ELSEWHERE], digest].concat();
+        let mut made = hash.digest(&message);
+        let curve = key.curve();
+        let nonce = PrivateKey::from_bytes(curve, &made.as_ref()[..curve.bytes()]).ok();
+        wipe(&mut message);
+        made.wipe();
+        nonce
+    })
 }
 
 /// Verifies signatures in `room`.

@@ -131,7 +131,7 @@ pub(super) struct Numbers<const HALF: usize, const FULL: usize> {
 }
 
 impl PrivateKey {
-    /// Takes over a key.
+    /// Takes over a key. Uses up to 80 KiB of stack.
     ///
     /// Secrets: all but `n` and `e`. The time tells the lengths of the components and whether the
     /// key is refused, nothing else.

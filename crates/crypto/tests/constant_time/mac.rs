@@ -1,7 +1,10 @@
 //! Trace equality: two HMAC keys and two messages of one length take the same way through every
 //! room, instruction by instruction, and touch the same memory.
 
-use widelane_crypto::digest::{Algorithm, Digest};
+use std::hint::black_box;
+
+use widelane_cpu::Policy;
+use widelane_crypto::digest::{Algorithm, Digest, Hash};
 use widelane_crypto::mac::{Hmac, Key, TagJob, tag_many};
 use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::trace::{Tracing, trace};
@@ -23,6 +26,11 @@ pub fn run() {
             report(room.name(), "many", many(&keys[0], 0x00), many(&keys[1], 0xa5));
         });
         assert!(!visited.is_empty());
+        let digest = |text| Hash::choose(algorithm, &Policy::open()).digest(text);
+        let (expected, other) = (digest(b"expected"), digest(b"other"));
+        let [equal, different] = [expected, other].map(|digest| compared(expected, digest).end());
+        eprintln!("comparison: {} instructions", equal.instructions);
+        assert_eq!(equal, different, "a comparison takes two ways");
     }
 }
 
@@ -45,6 +53,16 @@ fn many(key: &Key, pattern: u8) -> Tracing {
         |(key, message)| {
             let job = || TagJob { key, message, tag: Digest::default() };
             tag_many(&mut [(); 6].map(|()| job()));
+        },
+    )
+}
+
+#[inline(never)]
+fn compared(expected: Digest, digest: Digest) -> Tracing {
+    trace(
+        || [expected, digest],
+        |[expected, digest]| {
+            black_box(expected == digest);
         },
     )
 }

@@ -11,7 +11,7 @@ use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room_of;
 
-use crate::alone;
+use crate::{alone, deep_down, drop_twice};
 
 const NONCE: [u8; 12] = *b"twelve bytes";
 /// One that AES-GCM makes its first counter block of by hashing.
@@ -33,7 +33,7 @@ fn a_message_leaves_nothing() {
                 let (secret, key) = secret_key(&aead, length as u64);
                 let mut text = text(length);
                 use_key(&format!("{algorithm:?} in {room}, {length} bytes"), &key, &mut text);
-                drop(key);
+                deep_down(|| drop_twice(key));
                 let left = secret.count();
                 assert_eq!(left, 0, "{algorithm:?} in {room} leaves words after {length} bytes");
             }

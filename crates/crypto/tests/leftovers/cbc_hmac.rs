@@ -12,8 +12,8 @@ use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room_of;
 
-use crate::alone;
 use crate::mac::add;
+use crate::{alone, deep_down, drop_twice};
 
 const HEADER: Header = Header { sequence: 7, kind: 23, version: 0x0303 };
 const IV: [u8; 16] = [5; 16];
@@ -29,7 +29,7 @@ fn a_record_leaves_nothing() {
                 assert_eq!(suite.room(), room);
                 let (secret, key) = secret_key(&suite);
                 use_key(&format!("{algorithm:?} in {room}, {mode:?}"), &key);
-                drop(key);
+                deep_down(|| drop_twice(key));
                 assert_eq!(secret.count(), 0, "{algorithm:?} in {room}, {mode:?}");
             }
         });

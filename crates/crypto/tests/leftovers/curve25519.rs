@@ -12,7 +12,7 @@ use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{self, for_each_room, for_each_room_of};
 
-use crate::{alone, deep_down};
+use crate::{alone, deep_down, drop_twice};
 
 #[test]
 fn a_dropped_key_is_gone() {
@@ -64,14 +64,6 @@ fn agree(room: Room, x25519: &X25519) {
     assert_ne!(secret.count(), 0, "a secret in use is found");
     wipe(shared.as_flattened_mut());
     assert_eq!(secret.count(), 0, "{room} x{jobs} leaves words of the shared secret behind");
-}
-
-/// Drops a key and, after it, one that was made of it.
-#[inline(never)]
-fn drop_twice<T: Clone>(key: T) {
-    let other = black_box(key.clone());
-    drop(key);
-    black_box(&other);
 }
 
 #[inline(never)]

@@ -12,7 +12,7 @@ use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room;
 
-use crate::{alone, deep_down};
+use crate::{alone, deep_down, drop_twice};
 
 #[test]
 fn a_dropped_key_is_gone() {
@@ -43,6 +43,7 @@ fn a_dropped_key_is_gone() {
                 assert_ne!(upper_halves_in_use(), Some(true), "{room}");
                 assert!(jobs.iter().all(|job| job.outcome == Outcome::Done));
             }
+            nonce_leaves_nothing(&ec, &key);
             assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
 
             deep_down(|| drop_twice(key));
@@ -58,12 +59,20 @@ fn a_dropped_key_is_gone() {
     });
 }
 
-/// Drops a key and, after it, one that was made of it.
+/// Makes a nonce as for a signature that is made elsewhere.
 #[inline(never)]
-fn drop_twice(key: PrivateKey) {
-    let other = black_box(key.clone());
-    drop(key);
-    assert_ne!(other.as_bytes(), [0; 48]);
+fn nonce_leaves_nothing(ec: &Ec, key: &PrivateKey) {
+    let mut number = [0; 48];
+    let number = &mut number[..key.curve().bytes()];
+    deep_down(|| {
+        let nonce = ec.nonce(key, &[1; 32], &[2; 32]).expect("a nonce");
+        number.copy_from_slice(nonce.as_bytes());
+    });
+    let mut secret = Secret::default();
+    add(&mut secret, number);
+    assert_ne!(secret.count(), 0, "the nonce is there");
+    wipe(number);
+    assert_eq!(secret.count(), 0, "{ec:?} leaves words of the nonce behind");
 }
 
 #[inline(never)]

@@ -22,6 +22,14 @@ fn deep_down<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Drops a key and, after it, one that was made of it.
+#[inline(never)]
+fn drop_twice<T: Clone>(key: T) {
+    let other = black_box(key.clone());
+    drop(key);
+    black_box(&other);
+}
+
 /// Waits until no other test has secrets in the memory of this process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());

@@ -21,6 +21,9 @@ const PIECE_BYTES: usize = 16;
 /// Bytes of the longest digest of a hash with words of 32 bits.
 pub const DIGEST_BYTES: usize = 32;
 
+/// Words of stack that are cleared behind two messages, and behind the end of one.
+pub(crate) const SPILLED_WORDS: usize = 40;
+
 /// The same register, which the compiler does not look through.
 #[inline]
 #[target_feature(enable = "avx")]
@@ -139,9 +142,19 @@ macro_rules! one_message {
         ) {
             // SAFETY: as above.
             unsafe { compress_pair_body(states, blocks) }
+            // SAFETY: as above.
+            unsafe { wipe_spilled() }
+        }
+
+        /// Clears what registers did not hold of two states, or of one across a call.
+        #[target_feature(enable = "sha,aes,avx")]
+        #[inline(never)]
+        fn wipe_spilled() {
+            wipe_frame::<SPILLED_WORDS>();
         }
 
         #[target_feature(enable = "sha,aes,avx")]
+        #[inline(never)]
         fn compress_pair_body(
             [first, second]: [&mut [u32; STATE_WORDS]; 2],
             blocks: [&[[u8; BLOCK_BYTES]]; 2],
@@ -186,9 +199,12 @@ macro_rules! one_message {
         ) {
             // SAFETY: as above.
             unsafe { end_body(state, message, total, outer, digest) }
+            // SAFETY: as above.
+            unsafe { wipe_spilled() }
         }
 
         #[target_feature(enable = "sha,aes,avx")]
+        #[inline(never)]
         fn end_body(
             state: &[u32; STATE_WORDS],
             message: &[u8],

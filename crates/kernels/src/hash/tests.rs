@@ -305,5 +305,22 @@ fn no_room_leaves_anything_on_the_stack() {
             sha1::shani::end(room, &SHA1, end, total, Some(&SHA1), &mut digest);
             []
         });
+        leaves_nothing("sha256, a short end", || {
+            sha2::shani::end(room, outer, &end[..10], Some(74), Some(outer), &mut digest);
+            []
+        });
+        leaves_nothing("sha1, a short end", || {
+            sha1::shani::end(room, &SHA1, &end[..10], Some(74), Some(&SHA1), &mut digest);
+            []
+        });
+        let (mut fourth, mut fifth) = (second, third);
+        leaves_nothing("sha256, two", || {
+            sha2::shani::compress_pair(room, [&mut second, &mut fourth], [&blocks; 2]);
+            []
+        });
+        leaves_nothing("sha1, two", || {
+            sha1::shani::compress_pair(room, [&mut third, &mut fifth], [&blocks; 2]);
+            []
+        });
     }
 }

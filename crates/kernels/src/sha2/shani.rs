@@ -8,7 +8,10 @@ use widelane_secret::wipe_ymm_registers;
 
 use super::ROUNDS_32;
 use crate::hash::STATE_WORDS;
-use crate::hash::one_message::{BLOCK_BYTES, DIGEST_BYTES, End, one_message, settled};
+use crate::hash::one_message::{
+    BLOCK_BYTES, DIGEST_BYTES, End, SPILLED_WORDS, one_message, settled,
+};
+use crate::stack::wipe_frame;
 
 one_message! {
     {0 1 2 3} 0 {}

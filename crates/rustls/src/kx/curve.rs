@@ -102,8 +102,7 @@ impl ActiveKeyExchange for Active {
         let mut job = DeriveJob::new(&self.pair.private, &peer, &mut shared);
         few.derive_batch(slice::from_mut(&mut job));
         let outcome = job.outcome;
-        let secret = SharedSecret::from(shared);
-        if outcome == Outcome::Done { Ok(secret) } else { Err(INVALID_SHARE) }
+        released(outcome, SharedSecret::from(shared))
     }
 
     fn pub_key(&self) -> &[u8] {
@@ -112,5 +111,28 @@ impl ActiveKeyExchange for Active {
 
     fn group(&self) -> NamedGroup {
         self.group.name()
+    }
+}
+
+/// A secret that was confirmed. The peer's share is a point of the curve by then, so that it is not
+/// to blame for one that was not.
+fn released(outcome: Outcome, secret: SharedSecret) -> Result<SharedSecret, Error> {
+    if outcome == Outcome::Done {
+        return Ok(secret);
+    }
+    let what = "a shared secret failed its check; look for a fault of this machine";
+    Err(Error::General(what.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peer_is_not_blamed_for_a_fault() {
+        let secret = |outcome| released(outcome, SharedSecret::from(&[7; 32][..]));
+        assert_eq!(secret(Outcome::Done).expect("a secret").secret_bytes(), [7; 32]);
+        let error = secret(Outcome::FaultDetected).map(drop);
+        assert!(matches!(error, Err(Error::General(_))), "{error:?}");
     }
 }

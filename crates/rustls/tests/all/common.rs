@@ -82,12 +82,6 @@ impl Identity {
     pub fn pkcs8(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(self.key.private_key_to_pkcs8().expect("PKCS #8").into())
     }
-
-    fn roots(&self) -> Arc<RootCertStore> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.chain().remove(0)).expect("a certificate");
-        Arc::new(roots)
-    }
 }
 
 fn rsa(bits: usize) -> PKey<Private> {
@@ -155,7 +149,15 @@ pub const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS1
 
 /// A client that trusts a server with this key.
 pub fn client(provider: CryptoProvider, server: Kind) -> ClientConfig {
-    let roots = server.identity().roots();
+    client_that_trusts(provider, server.identity().chain().remove(0))
+}
+
+pub fn client_that_trusts(
+    provider: CryptoProvider,
+    certificate: CertificateDer<'static>,
+) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).expect("a certificate");
     ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(BOTH)
         .expect("both versions")
@@ -165,12 +167,19 @@ pub fn client(provider: CryptoProvider, server: Kind) -> ClientConfig {
 
 /// A server with this key, that remembers no session.
 pub fn server(provider: CryptoProvider, kind: Kind) -> ServerConfig {
-    let identity = kind.identity();
+    server_with_chain(provider, kind, kind.identity().chain())
+}
+
+pub fn server_with_chain(
+    provider: CryptoProvider,
+    kind: Kind,
+    chain: Vec<CertificateDer<'static>>,
+) -> ServerConfig {
     ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(BOTH)
         .expect("both versions")
         .with_no_client_auth()
-        .with_single_cert(identity.chain(), identity.pkcs8())
+        .with_single_cert(chain, kind.identity().pkcs8())
         .expect("a key with its certificate")
 }
 

@@ -1,9 +1,15 @@
 //! Handshakes of every suite, group and kind of key, with AWS-LC on the other side.
 
+use openssl::hash::MessageDigest;
+use openssl::sign::Signer;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
 use rustls::{CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion};
 
-use crate::common::{Kind, Pair, client, only, ours, server, theirs};
+use crate::common::{
+    Kind, Pair, client, client_that_trusts, only, ours, server, server_with_chain, theirs,
+};
+use crate::keys::{element, split};
 
 const TLS13: [CipherSuite; 3] = [
     CipherSuite::TLS13_AES_128_GCM_SHA256,
@@ -77,4 +83,38 @@ fn tls12_with_every_suite_group_and_key() {
             }
         }
     }
+}
+
+/// RFC 4055, section 5: parameters of `sha256WithRSAEncryption` may be absent.
+#[test]
+fn rsa_certificates_without_parameters_are_accepted() {
+    for (kind, digest, number) in [
+        (Kind::Rsa2048, MessageDigest::sha256(), 0x0b),
+        (Kind::Rsa3072, MessageDigest::sha384(), 0x0c),
+        (Kind::Rsa4096, MessageDigest::sha512(), 0x0d),
+    ] {
+        let certificate = without_parameters(kind, digest, number);
+        for (of_client, of_server) in directions() {
+            let client = client_that_trusts(of_client, certificate.clone());
+            let server = server_with_chain(of_server, kind, vec![certificate.clone()]);
+            Pair::connected(client, server).converse();
+        }
+    }
+}
+
+/// The certificate of a key, signed again, with an identifier of the algorithm that ends behind
+/// its number.
+fn without_parameters(kind: Kind, digest: MessageDigest, number: u8) -> CertificateDer<'static> {
+    let object = element(6, &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, number]);
+    let with = element(0x30, &[&object[..], &[5, 0]].concat());
+    let without = element(0x30, &object);
+    let certificate = kind.identity().certificate.to_der().expect("DER");
+    let (old, _) = split(split(&certificate).0);
+    let place = old.windows(with.len()).position(|bytes| bytes == with).expect("an identifier");
+    let behind = place + with.len();
+    let signed = element(0x30, &[&old[..place], &without, &old[behind..]].concat());
+    let mut signer = Signer::new(digest, &kind.identity().key).expect("a key");
+    let signature = signer.sign_oneshot_to_vec(&signed).expect("a signature");
+    let bits = element(3, &[&[0][..], &signature].concat());
+    element(0x30, &[signed, without, bits].concat()).into()
 }

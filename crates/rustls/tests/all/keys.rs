@@ -113,7 +113,7 @@ fn the_public_key_beside_a_private_one_has_to_be_its_own() {
 }
 
 /// An element of DER.
-fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
+pub fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
     let [high, low] = u16::try_from(contents.len()).expect("a short element").to_be_bytes();
     let head: &[u8] = match (high, low) {
         (0, ..0x80) => &[tag, low],
@@ -124,7 +124,7 @@ fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
 }
 
 /// What the element at the beginning of some DER holds, and what follows it.
-fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+pub fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (length, rest) = match bytes[1] {
         0x81 => (usize::from(bytes[2]), &bytes[3..]),
         0x82 => (usize::from(u16::from_be_bytes([bytes[2], bytes[3]])), &bytes[4..]),
