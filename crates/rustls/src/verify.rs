@@ -58,7 +58,7 @@ pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
 const DIGESTS: [DigestAlgorithm; 3] =
     [DigestAlgorithm::Sha256, DigestAlgorithm::Sha384, DigestAlgorithm::Sha512];
 
-/// What stands before a signature by RSA.
+/// How the digest is padded before it is signed, and how a certificate names that.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Pss,

@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 16;
 /// Bytes of the longest digest of a hash with words of 32 bits.
 pub const DIGEST_BYTES: usize = 32;
 
-/// Words of stack that are cleared behind two messages, and behind the end of one.
+/// Words of stack that are cleared after `compress_pair` and `end`.
 pub(crate) const SPILLED_WORDS: usize = 40;
 
 /// The same register, which the compiler does not look through.
@@ -146,7 +146,7 @@ macro_rules! one_message {
             unsafe { wipe_spilled() }
         }
 
-        /// Clears what registers did not hold of two states, or of one across a call.
+        /// Clears the stack into which the function that has just returned spilled its state.
         #[target_feature(enable = "sha,aes,avx")]
         #[inline(never)]
         fn wipe_spilled() {
