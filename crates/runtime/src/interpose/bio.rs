@@ -7,8 +7,8 @@
 //!
 //! A BIO that has a connection reads and writes by functions within libssl that no door stands in
 //! front of. If its handshake were suspended, these would write data between its messages, under
-//! the keys of the moment, or under none. So a connection that gets into a BIO before its handshake is
-//! never suspended.
+//! the keys of the moment, or under none. So a connection that gets into a BIO before its handshake
+//! is never suspended.
 #![allow(unsafe_code, reason = "exported symbols")]
 #![allow(non_snake_case, reason = "the names of OpenSSL")]
 
