@@ -309,8 +309,8 @@ fn ratio(pair: &[Bucket]) -> f64 {
     pair[1].upto / pair[0].upto
 }
 
-/// `buckets`, whose edges usually grow by the factor `step`, with an empty one at either end of each
-/// gap: older results leave empty buckets out.
+/// `buckets`, whose edges usually grow by the factor `step`, with an empty one at either end of
+/// each gap: older results leave empty buckets out.
 fn with_gaps(buckets: &[Bucket], step: f64) -> Vec<Bucket> {
     let mut all: Vec<Bucket> = buckets.first().copied().into_iter().collect();
     for pair in buckets.windows(2) {
