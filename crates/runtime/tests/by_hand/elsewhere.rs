@@ -343,9 +343,11 @@ static MISSED: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn look_at_descriptor(ssl: *const sys::SSL, _place: c_int, _value: c_int) {
     // SAFETY: the SSL that libssl calls for.
-    let descriptors = unsafe { [SSL_get_fd(ssl), SSL_get_rfd(ssl)] };
+    let descriptor = unsafe { SSL_get_fd(ssl) };
+    // SAFETY: as above.
+    let to_read = unsafe { SSL_get_rfd(ssl) };
     let registered = REGISTERED.load(Ordering::Relaxed);
-    let count = if descriptors == [registered; 2] { &SEEN } else { &MISSED };
+    let count = if [descriptor, to_read] == [registered; 2] { &SEEN } else { &MISSED };
     count.fetch_add(1, Ordering::Relaxed);
 }
 

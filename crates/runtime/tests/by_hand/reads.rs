@@ -131,7 +131,9 @@ fn scenario_bio() {
     epoll.add(descriptor(&connection), libc::EPOLLIN);
     assert_eq!(epoll.ready(0), 1);
     // SAFETY: libssl's constant table.
-    let bio = unsafe { sys::BIO_new(BIO_f_ssl()) };
+    let kind = unsafe { BIO_f_ssl() };
+    // SAFETY: as above.
+    let bio = unsafe { sys::BIO_new(kind) };
     // SAFETY: a BIO for connections, and one.
     unsafe { sys::BIO_ctrl(bio, BIO_C_SET_SSL, 1, connection.ssl.cast()) };
     // SAFETY: a live BIO.
