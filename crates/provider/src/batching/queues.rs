@@ -394,7 +394,7 @@ mod tests {
             costs.record(EIGHT, 45_000);
         }
         let last = Cell::new(EIGHT);
-        let chosen = run(&costs, 8, 5 * DOUBT_ROUND, |method| {
+        let chosen = run(&costs, 8, 4 * DOUBT_ROUND + 1, |method| {
             let is_cold = last.replace(method) != method;
             if method == EIGHT && is_cold { 45_000 } else { p256_sign(method) }
         });
