@@ -134,7 +134,8 @@ const HTTP3: &str = "-http3";
 
 /// What the tests of servers and every comparison take beside the server itself.
 const BASE: &str = "openssl ca-certificates curl python3 iproute2 procps";
-const OF_TESTS: &str = "nginx haproxy libnginx-mod-stream libnginx-mod-mail";
+/// Some of them compile libraries that they load.
+const OF_TESTS: &str = "nginx haproxy libnginx-mod-stream libnginx-mod-mail gcc libc6-dev";
 
 /// Keys that every server is compared with, one certificate each.
 const KEYS: [&str; 2] = ["rsa2048", "ecdsa-p256"];
