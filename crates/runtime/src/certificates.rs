@@ -11,11 +11,11 @@
 //! objects from then on. Such certificates are marked, since the program may store the data in
 //! another thread, or when the certificate has made room for others.
 
-use core::ffi::{CStr, c_int, c_long, c_void};
+use core::ffi::{CStr, c_long, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::OnceLock;
 
+use crate::extra_data::{Index, OF_CERTIFICATES};
 use crate::methods;
 use crate::real::{self, OpenSsl};
 
@@ -164,33 +164,17 @@ pub(crate) fn note_data(certificate: *const c_void) {
 /// Marks a certificate as one that connections may share; false where there is no memory for it.
 fn mark(openssl: &OpenSsl, certificate: *mut c_void) -> bool {
     let mark = ptr::from_ref(&IS_ANY_KEPT).cast_mut().cast();
-    extra_data_index(openssl)
-        .is_some_and(|index| real::X509_set_ex_data(certificate, index, mark) == 1)
+    PLACE.get(openssl).is_some_and(|index| real::X509_set_ex_data(certificate, index, mark) == 1)
 }
 
 fn is_marked(openssl: &OpenSsl, certificate: *const c_void) -> bool {
-    extra_data_index(openssl)
+    PLACE
+        .get(openssl)
         .is_some_and(|index| !(openssl.X509_get_ex_data)(certificate, index).is_null())
 }
 
-/// Where marks are stored: no low index, since some programs use such without asking for them.
-fn extra_data_index(openssl: &OpenSsl) -> Option<c_int> {
-    static INDEX: OnceLock<c_int> = OnceLock::new();
-    let next = || {
-        let (argument, pointer) = (ptr::null_mut(), ptr::null());
-        (openssl.CRYPTO_get_ex_new_index)(CRYPTO_EX_INDEX_X509, 0, argument, pointer, None, None)
-    };
-    let index = *INDEX.get_or_init(|| {
-        while (0..INDICES_LEFT_OUT).contains(&next()) {}
-        next()
-    });
-    (index >= 0).then_some(index)
-}
-
-const CRYPTO_EX_INDEX_X509: c_int = 3;
-
-/// Indices of extra data that programs may use without asking.
-const INDICES_LEFT_OUT: c_int = 15;
+/// Where marks are stored.
+static PLACE: Index = Index::new(OF_CERTIFICATES);
 
 fn with_certificates<T>(
     context: *mut c_void,

@@ -30,7 +30,7 @@ use core::cell::{Cell, OnceCell};
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use widelane_bridge::hooks::{Extent, ProviderHooks};
 use widelane_reserve::Stack;
@@ -38,12 +38,13 @@ use widelane_reserve::Stack;
 use crate::closing::{Verdict, Wait};
 use crate::engines;
 use crate::event_loop::{EventLoop, Mailbox};
+use crate::extra_data::{Index, OF_CONNECTIONS};
 use crate::fibre::Place;
 use crate::interpose::guard_uncancelled;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, may_park_in, provider};
-use crate::real::{self, DuplicateExtraData, FreeExtraData, OpenSsl};
+use crate::real::{self, OpenSsl};
 use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
@@ -72,7 +73,6 @@ const SSL_WRITING: c_int = 2;
 const SSL_READ_EARLY_DATA_ERROR: c_int = 0;
 const SSL_READ_EARLY_DATA_SUCCESS: c_int = 1;
 const SSL_READ_EARLY_DATA_FINISH: c_int = 2;
-const CRYPTO_EX_INDEX_SSL: c_int = 0;
 
 /// Largest record, and so the most that one read of early data can yield.
 const RECORD_BYTES_MAX: usize = 16 * 1024;
@@ -616,30 +616,11 @@ fn release(handshake: &Handshake) {
     drop(unsafe { Box::from_raw(ptr::from_ref(handshake).cast_mut()) });
 }
 
-/// Where a connection keeps what we know of its handshake. Some programs use low indices without
-/// asking for them, which serves as long as nobody else does (rsyslog does): those stay without
-/// an owner.
+/// Where a connection keeps what we know of its handshake.
 fn extra_data_index(openssl: &OpenSsl) -> Option<c_int> {
-    static INDEX: OnceLock<c_int> = OnceLock::new();
-    let index = *INDEX.get_or_init(|| {
-        while (0..INDICES_LEFT_OUT).contains(&new_index(openssl, None, None)) {}
-        new_index(openssl, Some(leave_out_extra_data), Some(free_extra_data))
-    });
-    (index >= 0).then_some(index)
+    static INDEX: Index = Index::with(OF_CONNECTIONS, leave_out_extra_data, free_extra_data);
+    INDEX.get(openssl)
 }
-
-/// An index of extra data of connections that nobody else has; negative without memory for it.
-fn new_index(
-    openssl: &OpenSsl,
-    duplicate: Option<DuplicateExtraData>,
-    free: Option<FreeExtraData>,
-) -> c_int {
-    let (object, argument, pointer) = (CRYPTO_EX_INDEX_SSL, ptr::null_mut(), ptr::null());
-    (openssl.CRYPTO_get_ex_new_index)(object, 0, argument, pointer, duplicate, free)
-}
-
-/// Indices of extra data that programs may use without asking.
-const INDICES_LEFT_OUT: c_int = 15;
 
 /// A copy of a connection begins without a handshake under our care.
 extern "C" fn leave_out_extra_data(

@@ -15,6 +15,7 @@
 //! * [`foreign`]: what is linked with another OpenSSL than the server is kept apart from all this;
 //! * [`engines`]: programs whose interpreters cannot run on fibres are left alone;
 //! * [`forks`]: what was suspended before a fork stays with the parent;
+//! * [`extra_data`]: where objects of OpenSSL's keep what is ours;
 //! * [`methods`]: what handshakes look up by name is kept by their thread;
 //! * [`certificates`]: those of peers are decoded once;
 //! * [`sessions`]: how sessions are encoded, and which of them a program has to store;
@@ -33,6 +34,7 @@ mod config;
 mod cork;
 mod engines;
 mod event_loop;
+mod extra_data;
 mod fibre;
 mod foreign;
 mod forks;

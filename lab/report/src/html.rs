@@ -365,22 +365,13 @@ impl<'a> RawRow<'a> {
 
 #[cfg(test)]
 mod tests {
-    use widelane_results::{Bucket, Histogram};
-
     use super::*;
+    use crate::view::tests::histograms;
 
     #[test]
     fn fills_differ_in_connections_alone_within_a_figure() {
-        let histogram = |scenario: &str| Histogram {
-            scenario: scenario.to_owned(),
-            subject: "accelerated".to_owned(),
-            kind: HistogramKind::BatchFill,
-            unit: "jobs".to_owned(),
-            buckets: vec![Bucket { upto: 8.0, count: 1 }],
-        };
         let told = |scenarios: [&str; 2]| -> Vec<(String, Option<String>)> {
-            let histograms = scenarios.map(histogram).into();
-            let fills = view::fills(&Results { histograms, ..Results::default() });
+            let fills = view::fills(&histograms(&scenarios, HistogramKind::BatchFill));
             let figures = FillFigure::of_families(fills).into_iter();
             figures.map(|figure| (figure.telling.family.clone(), figure.elsewhere())).collect()
         };

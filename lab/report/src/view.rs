@@ -328,8 +328,23 @@ fn scenarios(results: &Results) -> Vec<&str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use widelane_results::Histogram;
+
     use super::*;
+
+    /// Results with a histogram of accelerated servers for each scenario: of one value, up to 8.
+    pub fn histograms(scenarios: &[&str], kind: HistogramKind) -> Results {
+        let histogram = |scenario: &&str| Histogram {
+            scenario: (*scenario).to_owned(),
+            subject: "accelerated".to_owned(),
+            kind,
+            unit: String::new(),
+            buckets: vec![Bucket { upto: 8.0, count: 1 }],
+        };
+        let histograms = scenarios.iter().map(histogram).collect();
+        Results { histograms, ..Results::default() }
+    }
 
     #[test]
     fn a_command_can_be_pasted_into_a_shell() {

@@ -33,7 +33,7 @@ fn a_message_leaves_nothing() {
                 let (secret, key) = secret_key(&aead, length as u64);
                 let mut text = text(length);
                 use_key(&format!("{algorithm:?} in {room}, {length} bytes"), &key, &mut text);
-                deep_down(|| drop_twice(key));
+                deep_down(|| drop_twice(key, |_| ()));
                 let left = secret.count();
                 assert_eq!(left, 0, "{algorithm:?} in {room} leaves words after {length} bytes");
             }

@@ -29,7 +29,7 @@ fn a_record_leaves_nothing() {
                 assert_eq!(suite.room(), room);
                 let (secret, key) = secret_key(&suite);
                 use_key(&format!("{algorithm:?} in {room}, {mode:?}"), &key);
-                deep_down(|| drop_twice(key));
+                deep_down(|| drop_twice(key, |_| ()));
                 assert_eq!(secret.count(), 0, "{algorithm:?} in {room}, {mode:?}");
             }
         });

@@ -37,7 +37,7 @@ fn a_dropped_key_is_gone() {
         assert_ne!(upper_halves_in_use(), Some(true), "{room}");
         assert_ne!(secret.count(), 0, "a key in use is found");
         assert_eq!(secret.count_in_core_file(), 0, "a core file would have the key");
-        deep_down(|| drop_twice(key));
+        deep_down(|| drop_twice(key, |_| ()));
         assert_eq!(secret.count(), 0, "{room} leaves words of the signing key behind");
     });
 }
@@ -56,7 +56,7 @@ fn agree(room: Room, x25519: &X25519) {
     x25519.derive_batch(&mut jobs);
     assert_ne!(upper_halves_in_use(), Some(true), "{room}");
     assert_ne!(secret.count(), 0, "a key in use is found");
-    deep_down(|| drop_twice(key));
+    deep_down(|| drop_twice(key, |_| ()));
     let jobs = x25519.lanes();
     assert_eq!(secret.count(), 0, "{room} x{jobs} leaves words of the private key behind");
     let mut secret = Secret::default();

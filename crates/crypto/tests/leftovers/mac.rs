@@ -94,7 +94,7 @@ fn a_key_that_was_used_leaves_nothing() {
     let _alone = alone();
     let uses: [(&str, Use); 6] = [
         ("dropped", |key, _| drop(black_box(key))),
-        ("cloned", |key, _| drop_twice(key)),
+        ("cloned", |key, _| drop_twice(key, |_| ())),
         ("one tag", |key, message| drop(black_box((key.tag(message), key)))),
         ("two tags", |key, message| tags::<2>(&key, message)),
         ("six tags", |key, message| tags::<6>(&key, message)),

@@ -22,12 +22,12 @@ fn deep_down<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Drops a key and, after it, one that was made of it.
+/// Drops a key and, after a look at it, one that was made of it.
 #[inline(never)]
-fn drop_twice<T: Clone>(key: T) {
+fn drop_twice<T: Clone>(key: T, look: impl FnOnce(&T)) {
     let other = black_box(key.clone());
     drop(key);
-    black_box(&other);
+    look(black_box(&other));
 }
 
 /// Waits until no other test has secrets in the memory of this process.

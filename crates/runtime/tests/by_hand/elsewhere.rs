@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use openssl::ssl::SslContext;
 use openssl_sys as sys;
 use widelane_testkit::rooms::has_lanes;
 
@@ -71,11 +72,11 @@ fn threads_that_share_an_epoll_set_hear_of_no_wakes() {
     }
 }
 
+/// What libssl calls at each step of a handshake.
+type Informed = extern "C" fn(*const sys::SSL, c_int, c_int);
+
 unsafe extern "C" {
-    fn SSL_set_info_callback(
-        ssl: *mut sys::SSL,
-        callback: Option<extern "C" fn(*const sys::SSL, c_int, c_int)>,
-    );
+    fn SSL_set_info_callback(ssl: *mut sys::SSL, callback: Option<Informed>);
     fn SSL_get_fd(ssl: *const sys::SSL) -> c_int;
     fn SSL_get_rfd(ssl: *const sys::SSL) -> c_int;
 }
@@ -129,7 +130,7 @@ fn waits(connection: &Connection, epoll: &Epoll) -> bool {
 const WARM_UP_MAX: Duration = Duration::from_secs(120);
 
 /// Handshakes until operations follow each other so closely that one waits for others.
-fn warm_up(context: &openssl::ssl::SslContext, epoll: &Epoll) {
+fn warm_up(context: &SslContext, epoll: &Epoll) {
     let begin = Instant::now();
     while begin.elapsed() < WARM_UP_MAX {
         let connection = Connection::new(context, false);
@@ -312,19 +313,25 @@ extern "C" fn register_anew(_ssl: *const sys::SSL, _place: c_int, _value: c_int)
     }
 }
 
+/// A connection whose socket is [`REGISTERED`], and whose handshake has been called for once.
+fn begun(context: &SslContext, epoll: &Epoll, informed: Informed) -> Connection {
+    // The set that the thread is known by.
+    assert_eq!(epoll.ready(0), 0);
+    let connection = Connection::new(context, false);
+    REGISTERED.store(connection.socket.as_raw_fd(), Ordering::Relaxed);
+    // SAFETY: a live SSL.
+    unsafe { SSL_set_info_callback(connection.ssl, Some(informed)) };
+    assert_eq!(connection.handshake(), -1);
+    connection
+}
+
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_rearm() {
     let (context, epoll, other) = (context(), Epoll::new(), Epoll::new());
-    // The set that the thread is known by.
-    assert_eq!(epoll.ready(0), 0);
-    let connection = Connection::new(&context, false);
+    let connection = begun(&context, &epoll, register_anew);
     let descriptor = connection.socket.as_raw_fd();
-    // SAFETY: a live SSL.
-    unsafe { SSL_set_info_callback(connection.ssl, Some(register_anew)) };
-    assert_eq!(connection.handshake(), -1);
     other.add(descriptor, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET);
-    REGISTERED.store(descriptor, Ordering::Relaxed);
     SET.store(other.0, Ordering::Relaxed);
     while connection.sent() == 0 {
         epoll.ready(1);
@@ -355,13 +362,8 @@ extern "C" fn look_at_descriptor(ssl: *const sys::SSL, _place: c_int, _value: c_
 #[ignore = "runs under `accelerated`"]
 fn scenario_descriptor() {
     let (context, epoll, other) = (context(), Epoll::new(), Epoll::new());
-    assert_eq!(epoll.ready(0), 0);
-    let connection = Connection::new(&context, false);
+    let connection = begun(&context, &epoll, look_at_descriptor);
     let descriptor = connection.socket.as_raw_fd();
-    REGISTERED.store(descriptor, Ordering::Relaxed);
-    // SAFETY: a live SSL.
-    unsafe { SSL_set_info_callback(connection.ssl, Some(look_at_descriptor)) };
-    assert_eq!(connection.handshake(), -1);
     let before = SEEN.load(Ordering::Relaxed);
     // In another set, so that nobody but its thread lets it go on.
     other.add(descriptor, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET);

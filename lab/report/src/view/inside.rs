@@ -113,6 +113,7 @@ pub fn distributions(results: &Results, kind: HistogramKind) -> Vec<Distribution
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::tests::histograms;
 
     #[test]
     fn paths_of_several_numbers_of_cores_have_titles_of_their_own() {
@@ -131,17 +132,9 @@ mod tests {
 
     #[test]
     fn distributions_of_all_numbers_of_cores_are_told() {
-        let histogram = |scenario: &str| Histogram {
-            scenario: scenario.to_owned(),
-            subject: "accelerated".to_owned(),
-            kind: HistogramKind::Wait,
-            unit: "us".to_owned(),
-            buckets: vec![Bucket { upto: 1.0, count: 1 }],
-        };
         // The connections that speak for one core do not for two.
         let scenarios = ["nginx/1-cores/c200", "nginx/1-cores/c400", "nginx/2-cores/c400"];
-        let histograms = scenarios.map(histogram).into();
-        let results = Results { histograms, ..Results::default() };
+        let results = histograms(&scenarios, HistogramKind::Wait);
         let told = distributions(&results, HistogramKind::Wait);
         let titles: Vec<&str> = told.iter().map(|it| it.title.as_str()).collect();
         assert_eq!(titles, ["nginx, 1 core, 200 connections", "nginx, 2 cores, 400 connections"]);
