@@ -1,7 +1,7 @@
 //! The rooms of algorithms that run one job per lane, and keys that live in rooms.
 //!
 //! Every algorithm has one list of its rooms, by [`widelane_cpu::choice!`], in the file that calls
-//! its kernels. That of RSA and all curves stands here.
+//! its kernels. That of all curves stands here.
 
 use widelane_cpu::{Policy, choice};
 use widelane_kernels::lanes::Ifma512x8;
@@ -15,6 +15,7 @@ choice! { $
     pub(crate) enum Choice by in_lanes {
         Ifma512 => widelane_kernels::lanes::Ifma512x8,
         Ifma256 => widelane_kernels::lanes::Ifma256x4,
+        Fma256 => widelane_kernels::lanes::Fma256x4,
         Portable => widelane_kernels::lanes::Portable
     }
 }
@@ -23,11 +24,18 @@ choice! { $
     /// One of these rooms that has several lanes.
     pub(crate) enum Wide without portable by in_wide {
         Ifma512 => widelane_kernels::lanes::Ifma512x8,
-        Ifma256 => widelane_kernels::lanes::Ifma256x4
+        Ifma256 => widelane_kernels::lanes::Ifma256x4,
+        Fma256 => widelane_kernels::lanes::Fma256x4
     }
 }
 
 impl Wide {
+    /// The room with the fewest lanes that [`Choice::with_lanes`] has, too.
+    pub(crate) fn narrowest(policy: &Policy) -> Option<Self> {
+        let by_integers = Wide::open(policy).filter(|room| !matches!(room, Wide::Fma256(_)));
+        by_integers.last().or_else(|| Wide::open(policy).last())
+    }
+
     /// How many lanes a register has.
     pub(crate) fn lanes(self) -> usize {
         in_wide!(self, |_room, L| L::LANES)
@@ -36,8 +44,14 @@ impl Wide {
 
 impl Choice {
     /// The rooms with several lanes that the machine has and `policy` leaves open, narrowest first.
+    /// `fma256` is slower than `ifma256` and no narrower, and counts only without IFMA.
     pub(crate) fn with_lanes(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
-        Choice::open(policy).rev().filter(|choice| choice.lanes() > 1)
+        let by_integers =
+            |choice: &Choice| matches!(choice, Choice::Ifma512(_) | Choice::Ifma256(_));
+        let has_integers = Choice::open(policy).any(|choice| by_integers(&choice));
+        let counts =
+            move |choice: &Choice| choice.lanes() > 1 && by_integers(choice) == has_integers;
+        Choice::open(policy).rev().filter(counts)
     }
 
     /// How many jobs a full batch has.

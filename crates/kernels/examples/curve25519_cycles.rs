@@ -7,11 +7,11 @@ mod add_chain;
 
 use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
-use widelane_cpu::{Ifma256, Ifma512, Policy};
+use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy};
 use widelane_kernels::curve25519::{
-    QUAD, ed25519_base, ed25519_difference, x25519, x25519_base, x25519_quad,
+    Limbs, QUAD, ed25519_base, ed25519_difference, x25519, x25519_base, x25519_quad,
 };
-use widelane_kernels::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable};
+use widelane_kernels::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Portable};
 
 /// Rounds per row; the first quartile counts, because the machine may be busy.
 const ROUNDS: usize = 201;
@@ -26,10 +26,14 @@ fn main() {
         measure::<Ifma256x4>("ifma256", room);
         measure_few::<Ifma256x4>("ifma256", room);
     }
+    if let Some(room) = Fma256::enter(&Policy::open()) {
+        measure::<Fma256x4>("fma256", room);
+        measure_few::<Fma256x4>("fma256", room);
+    }
     measure::<Portable>("portable", ());
 }
 
-fn measure<L: Lanes>(name: &str, room: L::Room) {
+fn measure<L: Limbs>(name: &str, room: L::Room) {
     let scalars = [[0x0b; 32]; 8];
     let scalars = &scalars.each_ref()[..L::LANES];
     let mut point = [0; 32];
@@ -51,7 +55,7 @@ fn measure<L: Lanes>(name: &str, room: L::Room) {
 }
 
 /// What has four lanes for a job.
-fn measure_few<L: Lanes>(name: &str, room: L::Room) {
+fn measure_few<L: Limbs>(name: &str, room: L::Room) {
     let jobs = L::LANES / QUAD;
     let scalars = [[0x0b; 32]; 2];
     let scalars = &scalars.each_ref()[..jobs];

@@ -7,14 +7,12 @@ use widelane_bridge::counters::CipherKind;
 use widelane_cpu::policy::{self, Inputs};
 use widelane_cpu::{Policy, Room, Width};
 
-/// The rooms of elliptic curves; RSA has them, too.
-pub const ARITHMETIC: [Room; 3] = [Room::Portable, Room::Ifma256, Room::Ifma512];
-
-/// The rooms of RSA: those of arithmetic, and one for a single job.
-pub const RSA: [Room; 4] = [Room::Portable, Room::Ifma256, Room::Ifma512, Room::Fma256];
+/// The rooms of elliptic curves and RSA, whose room `fma256` has a single job.
+pub const ARITHMETIC: [Room; 4] = [Room::Portable, Room::Fma256, Room::Ifma256, Room::Ifma512];
 
 /// The rooms of X25519: those of arithmetic, and one for a single job.
-pub const X25519: [Room; 4] = [Room::Portable, Room::Ifma256, Room::Ifma512, Room::Adx];
+pub const X25519: [Room; 5] =
+    [Room::Portable, Room::Adx, Room::Fma256, Room::Ifma256, Room::Ifma512];
 
 /// Calls `test` once for each arithmetic room this machine supports, with a policy that leaves
 /// open no other, and returns these rooms, printing them.

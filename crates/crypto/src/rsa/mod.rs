@@ -51,7 +51,7 @@ choice! { $
     enum Fast without portable by in_fast {
         Ifma512 => widelane_kernels::lanes::Ifma512x8,
         Ifma256 => widelane_kernels::lanes::Ifma256x4,
-        Fma256 => widelane_kernels::mont::one::Fma256x4
+        Fma256 => widelane_kernels::lanes::Fma256x4
     }
 }
 

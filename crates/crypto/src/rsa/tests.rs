@@ -34,7 +34,7 @@ fn a_corrupted_half_never_leaves() {
         let input = vec![0x42; size.bytes()];
         reveals_a_prime(&test_keys[3], &input);
 
-        for_each_room_of(&rooms::RSA, |room, policy| {
+        for_each_room_of(&rooms::ARITHMETIC, |room, policy| {
             let mut outputs = vec![vec![0xaa; size.bytes()]; keys.len()];
             let mut jobs: Vec<_> = keys
                 .iter()

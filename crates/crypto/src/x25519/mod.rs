@@ -155,7 +155,8 @@ impl<'a> DeriveJob<'a> {
 
 impl X25519 {
     /// The rooms there are, best first.
-    pub const ROOMS: &'static [Room] = &[Room::Ifma512, Room::Ifma256, Room::Adx, Room::Portable];
+    pub const ROOMS: &'static [Room] =
+        &[Room::Ifma512, Room::Ifma256, Room::Fma256, Room::Adx, Room::Portable];
 
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]
@@ -273,7 +274,7 @@ impl X25519 {
 impl Few {
     /// Those that machine and policy have, that which costs least first.
     fn open(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
-        let quad = Wide::open(policy).last().map(Few::Quad);
+        let quad = Wide::narrowest(policy).map(Few::Quad);
         quad.into_iter().chain(Adx::enter(policy).map(Few::One))
     }
 

@@ -69,7 +69,7 @@ fn keys_and_rooms_may_be_shared_by_threads() {
 
 #[test]
 fn every_room_agrees_with_the_model() {
-    for_each_room_of(&rooms::RSA, |room, policy| {
+    for_each_room_of(&rooms::ARITHMETIC, |room, policy| {
         let rsa = Rsa::choose(policy);
         assert_eq!(rsa.room(), room);
         let kernels = rsa.kernels();
@@ -129,7 +129,7 @@ fn every_room_agrees_with_the_model() {
 #[test]
 fn a_batch_fits_the_promised_stack() {
     let run = || {
-        for_each_room_of(&rooms::RSA, |_, policy| {
+        for_each_room_of(&rooms::ARITHMETIC, |_, policy| {
             let rsa = Rsa::choose(policy);
             for size in KeySize::ALL {
                 let key = import(&test_keys(size.bits())[0]).unwrap();
@@ -146,7 +146,7 @@ fn a_batch_fits_the_promised_stack() {
         })
     };
     let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(run).unwrap();
-    assert_eq!(thread.join().unwrap(), supported_of(&rooms::RSA));
+    assert_eq!(thread.join().unwrap(), supported_of(&rooms::ARITHMETIC));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn primes_may_come_in_either_order() {
         std::mem::swap(&mut key.dp, &mut key.dq);
         key.qinv = big(&key.q).modinv(&big(&key.p)).unwrap().to_bytes_be();
         let input = padded(&BigUint::from(0x1234_5678u32), size.bytes());
-        for_each_room_of(&rooms::RSA, |_, policy| {
+        for_each_room_of(&rooms::ARITHMETIC, |_, policy| {
             let private = import(&key).unwrap();
             let mut output = vec![0; size.bytes()];
             let mut job = PrivateJob::new(&private, &input, &mut output);
@@ -173,7 +173,7 @@ fn a_batch_may_mix_sizes_and_bad_inputs() {
     let test_keys: Vec<_> =
         KeySize::ALL.iter().map(|size| test_keys(size.bits()).swap_remove(0)).collect();
     let keys: Vec<_> = test_keys.iter().map(|key| import(key).unwrap()).collect();
-    for_each_room_of(&rooms::RSA, |_, policy| {
+    for_each_room_of(&rooms::ARITHMETIC, |_, policy| {
         let good: Vec<_> = test_keys.iter().map(|key| vec![0x42; key.n.len()]).collect();
         let short: Vec<_> = test_keys.iter().map(|key| vec![0x42; key.n.len() - 1]).collect();
         let modulus: Vec<_> = test_keys.iter().map(|key| key.n.clone()).collect();
@@ -203,7 +203,7 @@ fn a_batch_may_mix_sizes_and_bad_inputs() {
 fn an_output_of_the_wrong_length_is_refused() {
     let test_key = test_keys(2048).swap_remove(0);
     let key = import(&test_key).unwrap();
-    for_each_room_of(&rooms::RSA, |_, policy| {
+    for_each_room_of(&rooms::ARITHMETIC, |_, policy| {
         let mut output = [0xaa; 255];
         let mut job = PrivateJob::new(&key, &[1; 256], &mut output);
         Rsa::choose(policy).private_batch(std::slice::from_mut(&mut job));

@@ -18,6 +18,8 @@ fn each_policy_chooses_its_room() {
     if supported.contains(&Room::Ifma256) {
         expect(Width::W256, Room::Ifma256, 4);
         expect(Width::W512, Room::Ifma512, 8);
+    } else if supported.contains(&Room::Fma256) {
+        expect(Width::W512, Room::Fma256, 4);
     }
 }
 
@@ -45,6 +47,11 @@ fn few_derivations_have_kernels_of_the_narrowest_open_rooms() {
         assert_eq!(kernels(&Policy::up_to(Width::W256)), with(Room::Adx, &narrow));
         let policy = Policy { rooms_closed: [Room::Adx].into(), ..Policy::up_to(Width::W256) };
         assert_eq!(kernels(&policy), narrow);
+    }
+    if supported.contains(&Room::Fma256) {
+        let rooms_closed = [Room::Ifma256, Room::Ifma512].into();
+        let policy = Policy { rooms_closed, ..Policy::open() };
+        assert_eq!(kernels(&policy), with(Room::Adx, &[(1, Room::Fma256), (4, Room::Fma256)]));
     }
     if supported.contains(&Room::Ifma512) {
         let all = [(1, Room::Ifma256), (4, Room::Ifma256), (8, Room::Ifma512)];

@@ -53,7 +53,7 @@ fn low_limbs(bytes: &[u8]) -> [u64; 2] {
 /// Full batches with different keys in every lane.
 fn private_operations_take_one_way() {
     let keys = test_keys(2048);
-    for_each_room_of(&rooms::RSA, |room, policy| {
+    for_each_room_of(&rooms::ARITHMETIC, |room, policy| {
         let batch_traced = |keys: &[TestKey], kernel: Option<Kernel>| {
             let prepare = || {
                 let rsa = Rsa::choose(policy);

@@ -3,7 +3,7 @@
 use super::bytes::{load, store};
 use super::edwards::Point;
 use super::ladder::clamp;
-use crate::lanes::Lanes;
+use super::limbs::Limbs;
 use crate::registers::Task;
 
 /// One batch of public keys of X25519.
@@ -12,7 +12,7 @@ pub(super) struct GenerateU<'a> {
     pub(super) results: &'a mut [[u8; 32]],
 }
 
-impl<L: Lanes> Task<L> for GenerateU<'_> {
+impl<L: Limbs> Task<L> for GenerateU<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -37,7 +37,7 @@ pub(super) struct EncodeMultiples<'a> {
     pub(super) results: &'a mut [[u8; 32]],
 }
 
-impl<L: Lanes> Task<L> for EncodeMultiples<'_> {
+impl<L: Limbs> Task<L> for EncodeMultiples<'_> {
     type Output = ();
 
     #[inline(always)]

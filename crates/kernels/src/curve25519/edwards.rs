@@ -1,8 +1,9 @@
 //! The group of Ed25519 in lanes: −x² + y² = 1 + d·x²·y² (Hisil, Wong, Carter and Dawson, 2008).
 
 use super::field::Element;
+use super::limbs::Limbs;
 use super::table::{BASE, D, ROOT_OF_MINUS_ONE, WINDOW_BITS, WINDOWS, Window};
-use crate::lanes::{LaneMask, Lanes};
+use crate::lanes::LaneMask;
 
 /// A point X : Y : Z.
 #[derive(Clone, Copy)]
@@ -46,7 +47,7 @@ pub(super) struct Addend<L> {
 /// A scalar below 2^254 as digits −15 to 16, the lowest first, in words of 64 bits.
 pub(super) struct Digits<L>([L; WINDOWS]);
 
-impl<L: Lanes> Projective<L> {
+impl<L: Limbs> Projective<L> {
     /// Twice the point.
     ///
     /// With the usual names of a = −1, dbl-2008-hwcd: (Y + X)² and (Y − X)² give 2·E and −2·H, the
@@ -101,7 +102,7 @@ impl<L: Lanes> Projective<L> {
     }
 }
 
-impl<L: Lanes> Factors<L> {
+impl<L: Limbs> Factors<L> {
     #[inline(always)]
     fn projective(self) -> Projective<L> {
         let (x, y, z) = (self.e.mul(self.f), self.g.mul(self.h), self.f.mul(self.g));
@@ -119,7 +120,7 @@ impl<L: Lanes> Factors<L> {
     }
 }
 
-impl<L: Lanes> Point<L> {
+impl<L: Limbs> Point<L> {
     /// 0 : 1 : 1.
     #[inline(always)]
     pub(super) fn neutral(room: L::Room) -> Self {
@@ -219,7 +220,7 @@ impl<L: Lanes> Point<L> {
     }
 }
 
-impl<L: Lanes> Addend<L> {
+impl<L: Limbs> Addend<L> {
     /// Entry 1 to 16 of a window, or the neutral point for 0.
     #[inline(always)]
     pub(super) fn from_window(window: &Window, magnitude: L) -> Self {
@@ -254,7 +255,7 @@ impl<L: Lanes> Addend<L> {
     }
 }
 
-impl<L: Lanes> Digits<L> {
+impl<L: Limbs> Digits<L> {
     #[inline(always)]
     pub(super) fn new(scalar: [L; 4]) -> Self {
         let room = scalar[0].room();
@@ -292,7 +293,7 @@ impl<L: Lanes> Digits<L> {
 
 /// Entry `index` of every row.
 #[inline(always)]
-fn pick<L: Lanes>(rows: &[[u64; 16]; 5], index: L) -> Element<L> {
+fn pick<L: Limbs>(rows: &[[u64; 16]; 5], index: L) -> Element<L> {
     Element([
         L::pick(&rows[0], index),
         L::pick(&rows[1], index),

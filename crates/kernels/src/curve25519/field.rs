@@ -5,9 +5,10 @@
 //! carry, so that there is one carry for each operand of a multiplication and none besides.
 //! `docs/design/curve25519.md` derives the bounds.
 
+use super::limbs::Limbs;
 use crate::digits::{DIGIT_MASK, Modulus};
 use crate::divsteps::{Inversion, completed, excess_bits};
-use crate::lanes::{LaneMask, Lanes};
+use crate::lanes::LaneMask;
 use crate::registers::Task;
 
 /// Bits of a limb.
@@ -33,14 +34,7 @@ pub(super) struct Columns<L>([L; 5]);
 #[derive(Clone, Copy)]
 pub(super) struct Sum<L>([L; 5]);
 
-/// Doubles columns in place.
-macro_rules! double {
-    ($($column:ident),*) => {
-        $(let $column = $column.add($column);)*
-    };
-}
-
-impl<L: Lanes> Element<L> {
+impl<L: Limbs> Element<L> {
     #[inline(always)]
     pub(super) fn room(self) -> L::Room {
         self.0[0].room()
@@ -104,7 +98,7 @@ impl<L: Lanes> Element<L> {
         let carry = l2.add(carry).shr(LIMB_BITS);
         let carry = l3.add(carry).shr(LIMB_BITS);
         let quotient = l4.add(carry).shr(LIMB_BITS);
-        let l0 = l0.madd52lo(quotient, L::splat(room, 19));
+        let l0 = l0.add_nineteen_times(quotient);
         let l1 = l1.add(l0.shr(LIMB_BITS));
         let l2 = l2.add(l1.shr(LIMB_BITS));
         let l3 = l3.add(l2.shr(LIMB_BITS));
@@ -129,122 +123,19 @@ impl<L: Lanes> Element<L> {
     /// The product.
     #[inline(always)]
     pub(super) fn mul(self, other: Self) -> Columns<L> {
-        let [a0, a1, a2, a3, a4] = self.0;
-        let [b0, b1, b2, b3, b4] = other.0;
-        let zero = L::splat(a0.room(), 0);
-        // High halves count twice where they arrive, because a limb is one bit short of a half.
-        let c1 = zero.madd52hi(a0, b0);
-        let c2 = zero.madd52hi(a0, b1);
-        let c3 = zero.madd52hi(a0, b2);
-        let c4 = zero.madd52hi(a0, b3);
-        let c5 = zero.madd52hi(a0, b4);
-        let c2 = c2.madd52hi(a1, b0);
-        let c3 = c3.madd52hi(a1, b1);
-        let c4 = c4.madd52hi(a1, b2);
-        let c5 = c5.madd52hi(a1, b3);
-        let c6 = zero.madd52hi(a1, b4);
-        let c3 = c3.madd52hi(a2, b0);
-        let c4 = c4.madd52hi(a2, b1);
-        let c5 = c5.madd52hi(a2, b2);
-        let c6 = c6.madd52hi(a2, b3);
-        let c7 = zero.madd52hi(a2, b4);
-        let c4 = c4.madd52hi(a3, b0);
-        let c5 = c5.madd52hi(a3, b1);
-        let c6 = c6.madd52hi(a3, b2);
-        let c7 = c7.madd52hi(a3, b3);
-        let c8 = zero.madd52hi(a3, b4);
-        let c5 = c5.madd52hi(a4, b0);
-        let c6 = c6.madd52hi(a4, b1);
-        let c7 = c7.madd52hi(a4, b2);
-        let c8 = c8.madd52hi(a4, b3);
-        let c9 = zero.madd52hi(a4, b4);
-        double!(c1, c2, c3, c4, c5, c6, c7, c8, c9);
-        let c4 = c4.madd52lo(a4, b0);
-        let c5 = c5.madd52lo(a4, b1);
-        let c6 = c6.madd52lo(a4, b2);
-        let c7 = c7.madd52lo(a4, b3);
-        let c8 = c8.madd52lo(a4, b4);
-        let c3 = c3.madd52lo(a3, b0);
-        let c4 = c4.madd52lo(a3, b1);
-        let c5 = c5.madd52lo(a3, b2);
-        let c6 = c6.madd52lo(a3, b3);
-        let c7 = c7.madd52lo(a3, b4);
-        let c2 = c2.madd52lo(a2, b0);
-        let c3 = c3.madd52lo(a2, b1);
-        let c4 = c4.madd52lo(a2, b2);
-        let c5 = c5.madd52lo(a2, b3);
-        let c6 = c6.madd52lo(a2, b4);
-        let c1 = c1.madd52lo(a1, b0);
-        let c2 = c2.madd52lo(a1, b1);
-        let c3 = c3.madd52lo(a1, b2);
-        let c4 = c4.madd52lo(a1, b3);
-        let c5 = c5.madd52lo(a1, b4);
-        let c0 = zero.madd52lo(a0, b0);
-        let c1 = c1.madd52lo(a0, b1);
-        let c2 = c2.madd52lo(a0, b2);
-        let c3 = c3.madd52lo(a0, b3);
-        let c4 = c4.madd52lo(a0, b4);
-        fold([c0, c1, c2, c3, c4], [c5, c6, c7, c8, c9])
+        Columns(L::product(self.0, other.0))
     }
 
-    /// The product, sooner: low and high halves are summed apart, so that no chain of multiply-adds
-    /// is longer than five. For who has nothing else to do meanwhile.
+    /// The product, sooner: for who has nothing else to do meanwhile.
     #[inline(always)]
     pub(super) fn mul_soon(self, other: Self) -> Columns<L> {
-        let zero = L::splat(self.room(), 0);
-        let (mut low, mut high) = ([zero; 10], [zero; 10]);
-        for (i, a) in self.0.into_iter().enumerate() {
-            for (j, b) in other.0.into_iter().enumerate() {
-                low[i + j] = low[i + j].madd52lo(a, b);
-                high[i + j + 1] = high[i + j + 1].madd52hi(a, b);
-            }
-        }
-        let column = |index: usize| low[index].add(high[index].add(high[index]));
-        fold_soon(
-            [column(0), column(1), column(2), column(3), column(4)],
-            [column(5), column(6), column(7), column(8), column(9)],
-        )
+        Columns(L::product_soon(self.0, other.0))
     }
 
     /// The square.
     #[inline(always)]
     pub(super) fn square(self) -> Columns<L> {
-        let [a0, a1, a2, a3, a4] = self.0;
-        let zero = L::splat(a0.room(), 0);
-        // High halves of unequal limbs count four times, of equal ones twice.
-        let c2 = zero.madd52hi(a0, a1);
-        let c3 = zero.madd52hi(a0, a2);
-        let c4 = zero.madd52hi(a0, a3);
-        let c5 = zero.madd52hi(a0, a4);
-        let c4 = c4.madd52hi(a1, a2);
-        let c5 = c5.madd52hi(a1, a3);
-        let c6 = zero.madd52hi(a1, a4);
-        let c6 = c6.madd52hi(a2, a3);
-        let c7 = zero.madd52hi(a2, a4);
-        let c8 = zero.madd52hi(a3, a4);
-        double!(c2, c3, c4, c5, c6, c7, c8);
-        let c1 = zero.madd52hi(a0, a0);
-        let c3 = c3.madd52hi(a1, a1);
-        let c5 = c5.madd52hi(a2, a2);
-        let c7 = c7.madd52hi(a3, a3);
-        let c9 = zero.madd52hi(a4, a4);
-        let c1 = c1.madd52lo(a0, a1);
-        let c2 = c2.madd52lo(a0, a2);
-        let c3 = c3.madd52lo(a0, a3);
-        let c4 = c4.madd52lo(a0, a4);
-        let c3 = c3.madd52lo(a1, a2);
-        let c4 = c4.madd52lo(a1, a3);
-        let c5 = c5.madd52lo(a1, a4);
-        let c5 = c5.madd52lo(a2, a3);
-        let c6 = c6.madd52lo(a2, a4);
-        let c7 = c7.madd52lo(a3, a4);
-        double!(c1, c2, c3, c4, c5, c6, c7, c8, c9);
-        let c0 = zero.madd52lo(a0, a0);
-        let c2 = c2.madd52lo(a1, a1);
-        let c4 = c4.madd52lo(a2, a2);
-        let c6 = c6.madd52lo(a3, a3);
-        let c8 = c8.madd52lo(a4, a4);
-        fold([c0, c1, c2, c3, c4], [c5, c6, c7, c8, c9])
+        Columns(L::square(self.0))
     }
 
     /// The sum.
@@ -272,7 +163,7 @@ impl<L: Lanes> Element<L> {
     }
 }
 
-impl<L: Lanes> From<Element<L>> for Columns<L> {
+impl<L: Limbs> From<Element<L>> for Columns<L> {
     #[inline(always)]
     fn from(element: Element<L>) -> Self {
         Columns(element.0)
@@ -286,7 +177,7 @@ impl<L: Copy> Columns<L> {
     }
 }
 
-impl<L: Lanes> Columns<L> {
+impl<L: Limbs> Columns<L> {
     /// Carries every limb into the next one.
     #[inline(always)]
     pub(super) fn carry(self) -> Element<L> {
@@ -334,26 +225,11 @@ impl<L: Lanes> Columns<L> {
     /// The sum with `factor`·element, factor < 2^18.
     #[inline(always)]
     pub(super) fn plus_small(self, factor: u64, element: Element<L>) -> Sum<L> {
-        let room = self.0[0].room();
-        let (zero, factor) = (L::splat(room, 0), L::splat(room, factor));
-        let ([c0, c1, c2, c3, c4], [a0, a1, a2, a3, a4]) = (self.0, element.0);
-        let h0 = zero.madd52hi(a0, factor);
-        let h1 = zero.madd52hi(a1, factor);
-        let h2 = zero.madd52hi(a2, factor);
-        let h3 = zero.madd52hi(a3, factor);
-        let h4 = zero.madd52hi(a4, factor);
-        double!(h0, h1, h2, h3, h4);
-        Sum([
-            c0.madd52lo(a0, factor).madd52lo(h4, L::splat(room, 19)),
-            c1.madd52lo(a1, factor).add(h0),
-            c2.madd52lo(a2, factor).add(h1),
-            c3.madd52lo(a3, factor).add(h2),
-            c4.madd52lo(a4, factor).add(h3),
-        ])
+        Sum(L::add_multiple(self.0, factor, element.0))
     }
 }
 
-impl<L: Lanes> Sum<L> {
+impl<L: Limbs> Sum<L> {
     /// Carries every limb into the next one.
     #[inline(always)]
     pub(super) fn carry(self) -> Element<L> {
@@ -367,7 +243,7 @@ struct SquareTimes<L> {
     count: usize,
 }
 
-impl<L: Lanes> Task<L> for SquareTimes<L> {
+impl<L: Limbs> Task<L> for SquareTimes<L> {
     type Output = Element<L>;
 
     #[inline(always)]
@@ -383,7 +259,7 @@ impl<L: Lanes> Task<L> for SquareTimes<L> {
 /// Computes the power 2^250 − 1, of which the exponent that matters is made.
 struct LongPower<L>(Element<L>);
 
-impl<L: Lanes> Task<L> for LongPower<L> {
+impl<L: Limbs> Task<L> for LongPower<L> {
     type Output = Element<L>;
 
     #[inline(always)]
@@ -407,7 +283,7 @@ impl<L: Lanes> Task<L> for LongPower<L> {
 /// Inverts a number by divsteps.
 struct Invert<L>(Element<L>);
 
-impl<L: Lanes> Task<L> for Invert<L> {
+impl<L: Limbs> Task<L> for Invert<L> {
     type Output = Element<L>;
 
     #[inline(always)]
@@ -422,7 +298,7 @@ impl<L: Lanes> Task<L> for Invert<L> {
 
 /// Digits of 52 bits from four words.
 #[inline(always)]
-fn digits_of_words<L: Lanes>([w0, w1, w2, w3]: [L; 4]) -> [L; 5] {
+fn digits_of_words<L: Limbs>([w0, w1, w2, w3]: [L; 4]) -> [L; 5] {
     let mask = L::splat(w0.room(), DIGIT_MASK);
     [
         w0.and(mask),
@@ -435,7 +311,7 @@ fn digits_of_words<L: Lanes>([w0, w1, w2, w3]: [L; 4]) -> [L; 5] {
 
 /// Limbs, the highest of which has all that is left, from digits of 52 bits.
 #[inline(always)]
-fn limbs_of_digits<L: Lanes>([d0, d1, d2, d3, d4]: [L; 5]) -> [L; 5] {
+fn limbs_of_digits<L: Limbs>([d0, d1, d2, d3, d4]: [L; 5]) -> [L; 5] {
     let mask = L::splat(d0.room(), LIMB_MASK);
     [
         d0.and(mask),
@@ -446,7 +322,7 @@ fn limbs_of_digits<L: Lanes>([d0, d1, d2, d3, d4]: [L; 5]) -> [L; 5] {
     ]
 }
 
-impl<L: Lanes> Element<L> {
+impl<L: Limbs> Element<L> {
     /// The number to the power 2^count.
     #[inline(always)]
     fn square_times(self, count: usize) -> Self {
@@ -466,39 +342,29 @@ impl<L: Lanes> Element<L> {
     }
 }
 
-/// Takes in the columns from 2^255 up, times 19.
 #[inline(always)]
-fn fold<L: Lanes>(low: [L; 5], high: [L; 5]) -> Columns<L> {
-    let nineteen = L::splat(low[0].room(), 19);
-    Columns(each(low, high, |low, high| low.add(high.mul(nineteen))))
-}
-
-/// The same without VPMULLQ, whose product takes 15 steps on Intel's cores. The compiler would make
-/// one of two shifts again; a rotation, of numbers below 2^60, it leaves as it is.
-#[inline(always)]
-fn fold_soon<L: Lanes>(low: [L; 5], high: [L; 5]) -> Columns<L> {
-    Columns(each(low, high, |low, high| low.add(high).add(high.add(high).add(high.rotate_left(4)))))
-}
-
-#[inline(always)]
-fn carry<L: Lanes>(columns: [L; 5]) -> Element<L> {
+fn carry<L: Limbs>(columns: [L; 5]) -> Element<L> {
     let room = columns[0].room();
     let mask = L::splat(room, LIMB_MASK);
     let [l0, l1, l2, l3, l4] = columns.map(|column| column.and(mask));
     let [h0, h1, h2, h3, h4] = columns.map(|column| column.shr(LIMB_BITS));
-    Element([l0.madd52lo(h4, L::splat(room, 19)), l1.add(h0), l2.add(h1), l3.add(h2), l4.add(h3)])
+    Element([l0.add_nineteen_times(h4), l1.add(h0), l2.add(h1), l3.add(h2), l4.add(h3)])
 }
 
 /// Adds p·2^BITS, so that something as large can be subtracted.
 #[inline(always)]
-fn plus_multiple_of_p<const BITS: u32, L: Lanes>(columns: [L; 5]) -> [L; 5] {
+fn plus_multiple_of_p<const BITS: u32, L: Limbs>(columns: [L; 5]) -> [L; 5] {
     let room = columns[0].room();
     each(columns, P, |column, limb| column.add(L::splat(room, limb << BITS)))
 }
 
 /// Applies `operation` to limb after limb.
 #[inline(always)]
-fn each<A: Copy, B: Copy, C>(a: [A; 5], b: [B; 5], operation: impl Fn(A, B) -> C) -> [C; 5] {
+pub(super) fn each<A: Copy, B: Copy, C>(
+    a: [A; 5],
+    b: [B; 5],
+    operation: impl Fn(A, B) -> C,
+) -> [C; 5] {
     [
         operation(a[0], b[0]),
         operation(a[1], b[1]),

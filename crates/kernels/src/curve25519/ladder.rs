@@ -2,7 +2,8 @@
 
 use super::bytes::{load, store};
 use super::field::{Columns, Element};
-use crate::lanes::{LaneMask, Lanes};
+use super::limbs::Limbs;
+use crate::lanes::LaneMask;
 use crate::registers::Task;
 
 /// (A − 2) / 4 of the curve v² = u³ + A·u² + u.
@@ -22,7 +23,7 @@ struct Point<L> {
     minus: Element<L>,
 }
 
-impl<L: Lanes> Task<L> for Ladder<'_> {
+impl<L: Limbs> Task<L> for Ladder<'_> {
     /// In which lanes the result is zero.
     type Output = LaneMask;
 
@@ -53,7 +54,7 @@ impl<L: Lanes> Task<L> for Ladder<'_> {
     }
 }
 
-impl<L: Lanes> Point<L> {
+impl<L: Limbs> Point<L> {
     #[inline(always)]
     fn new(x: Element<L>, z: Element<L>) -> Self {
         Point { plus: x.plus(z).carry(), minus: x.minus(z).carry() }
@@ -78,7 +79,7 @@ impl<L: Lanes> Point<L> {
     }
 }
 
-impl<L: Lanes> From<(Columns<L>, Columns<L>)> for Point<L> {
+impl<L: Limbs> From<(Columns<L>, Columns<L>)> for Point<L> {
     #[inline(always)]
     fn from((x, z): (Columns<L>, Columns<L>)) -> Self {
         Point { plus: x.plus(z).carry(), minus: x.minus(z).carry() }
@@ -91,7 +92,7 @@ impl<L: Lanes> From<(Columns<L>, Columns<L>)> for Point<L> {
 /// The products stand in an order in which none waits for the one before it: a core sees some two
 /// of them at a time, and one takes longer than its instructions take to start.
 #[inline(always)]
-fn step<L: Lanes>(
+fn step<L: Limbs>(
     left: Point<L>,
     right: Point<L>,
     u: Element<L>,
@@ -111,7 +112,7 @@ fn step<L: Lanes>(
 
 /// Makes a private key a scalar: a multiple of 8 with bit 254 as its highest.
 #[inline(always)]
-pub(super) fn clamp<L: Lanes>(words: [L; 4]) -> [L; 4] {
+pub(super) fn clamp<L: Limbs>(words: [L; 4]) -> [L; 4] {
     let [w0, w1, w2, w3] = words;
     let room = w0.room();
     let low = L::splat(room, !7);
@@ -121,7 +122,7 @@ pub(super) fn clamp<L: Lanes>(words: [L; 4]) -> [L; 4] {
 
 /// Where a bit differs from the next higher one: there the ladder changes sides.
 #[inline(always)]
-pub(super) fn changes<L: Lanes>(words: [L; 4]) -> [L; 4] {
+pub(super) fn changes<L: Limbs>(words: [L; 4]) -> [L; 4] {
     let [w0, w1, w2, w3] = words;
     [
         w0.xor(w0.shr(1).or(w1.shl(63))),

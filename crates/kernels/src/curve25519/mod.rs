@@ -9,6 +9,7 @@ mod bytes;
 mod edwards;
 mod field;
 mod ladder;
+mod limbs;
 mod number;
 mod quad;
 mod scalar;
@@ -17,11 +18,12 @@ mod table;
 mod tests;
 mod verify;
 
+pub use limbs::Limbs;
 pub use scalar::Scalar;
 
 use widelane_cpu::Adx;
 
-use crate::lanes::{LaneMask, Lanes};
+use crate::lanes::LaneMask;
 
 /// Computes X25519(scalar, point) for 1 to `L::LANES` scalars, each with a point of its own, and
 /// answers in which lanes the result is zero: those whose point has a small order.
@@ -31,7 +33,7 @@ use crate::lanes::{LaneMask, Lanes};
 /// # Panics
 ///
 /// Panics if there is no scalar or no point.
-pub fn x25519<L: Lanes>(
+pub fn x25519<L: Limbs>(
     room: L::Room,
     scalars: &[&[u8; 32]],
     points: &[&[u8; 32]],
@@ -53,7 +55,7 @@ pub const QUAD: usize = quad::WIDTH;
 /// # Panics
 ///
 /// Panics if there is no scalar or no point.
-pub fn x25519_quad<L: Lanes>(
+pub fn x25519_quad<L: Limbs>(
     room: L::Room,
     scalars: &[&[u8; 32]],
     points: &[&[u8; 32]],
@@ -83,7 +85,7 @@ pub fn x25519_one(
 /// # Panics
 ///
 /// Panics if there is no scalar.
-pub fn x25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
+pub fn x25519_base<L: Limbs>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
     L::call(room, base::GenerateU { scalars, results });
     L::wipe_registers(room);
 }
@@ -95,7 +97,7 @@ pub fn x25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mut
 /// # Panics
 ///
 /// Panics if there is no scalar.
-pub fn ed25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
+pub fn ed25519_base<L: Limbs>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
     L::call(room, base::EncodeMultiples { scalars, results });
     L::wipe_registers(room);
 }
@@ -106,7 +108,7 @@ pub fn ed25519_base<L: Lanes>(room: L::Room, scalars: &[&[u8; 32]], results: &mu
 /// # Panics
 ///
 /// Panics if one of the lists is empty.
-pub fn ed25519_difference<L: Lanes>(
+pub fn ed25519_difference<L: Limbs>(
     room: L::Room,
     publics: &[&[u8; 32]],
     scalars: &[&[u8; 32]],

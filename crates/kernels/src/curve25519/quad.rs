@@ -6,7 +6,8 @@
 use super::bytes::{load_each, store_each};
 use super::field::{Columns, Element};
 use super::ladder::{A24, changes, clamp};
-use crate::lanes::{LaneMask, Lanes};
+use super::limbs::Limbs;
+use crate::lanes::LaneMask;
 use crate::registers::Task;
 
 /// How many lanes a job has.
@@ -42,7 +43,7 @@ struct Steps<L> {
     right: [L; 2],
 }
 
-impl<L: Lanes> Task<L> for Ladder<'_> {
+impl<L: Limbs> Task<L> for Ladder<'_> {
     /// Whose result is zero, one bit per job.
     type Output = LaneMask;
 
@@ -76,7 +77,7 @@ impl<L: Lanes> Task<L> for Ladder<'_> {
     }
 }
 
-impl<L: Lanes> Steps<L> {
+impl<L: Limbs> Steps<L> {
     #[inline(always)]
     fn new(room: L::Room, u: Element<L>) -> Self {
         let order = |lanes: [usize; WIDTH]| {

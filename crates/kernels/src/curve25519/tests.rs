@@ -3,14 +3,14 @@
 use std::vec::Vec;
 
 use num_bigint::BigUint;
-use widelane_cpu::{Ifma256, Ifma512, Room};
+use widelane_cpu::{Fma256, Ifma256, Ifma512, Room};
 use widelane_testkit::hex;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::{for_each_room, supported};
 
 use super::field::{Columns, Element};
 use super::*;
-use crate::lanes::{Ifma256x4, Ifma512x8, Portable};
+use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Portable};
 use crate::registers::{Register, Task};
 
 /// Runs a generic function with the register of each room.
@@ -18,6 +18,7 @@ macro_rules! in_each_room {
     ($test:ident) => {
         for_each_room(|room, policy| match room {
             Room::Portable => $test::<Portable>(()),
+            Room::Fma256 => $test::<Fma256x4>(Fma256::enter(policy).unwrap()),
             Room::Ifma256 => $test::<Ifma256x4>(Ifma256::enter(policy).unwrap()),
             Room::Ifma512 => $test::<Ifma512x8>(Ifma512::enter(policy).unwrap()),
             other => unreachable!("{other} is no room of arithmetic"),
@@ -34,7 +35,7 @@ struct Operations {
     b: [u64; 5],
 }
 
-impl<L: Lanes> Task<L> for Operations {
+impl<L: Limbs> Task<L> for Operations {
     type Output = Vec<(&'static str, [u64; 4])>;
 
     #[inline(always)]
@@ -77,7 +78,7 @@ fn the_field_agrees_with_plain_integers() {
     in_each_room!(compute);
 }
 
-fn compute<L: Lanes>(room: L::Room) {
+fn compute<L: Limbs>(room: L::Room) {
     let p = BigUint::from(2u8).pow(255) - 19u8;
     let integer = |limbs: &[u64; 5]| {
         limbs.iter().rev().fold(BigUint::ZERO, |sum, limb| (sum << 51u32) + *limb)
@@ -167,7 +168,7 @@ fn the_iterated_vector_comes_out() {
     in_each_room!(iterate);
 }
 
-fn iterate<L: Lanes>(room: L::Room) {
+fn iterate<L: Limbs>(room: L::Room) {
     let mut point = [0; 32];
     point[0] = 9;
     let mut scalar = point;
@@ -192,6 +193,7 @@ fn iterate<L: Lanes>(room: L::Room) {
 fn the_ladder_for_few_jobs_agrees_with_the_one_for_many() {
     let mut rooms = 0;
     for_each_room(|room, policy| match room {
+        Room::Fma256 => rooms += agree::<Fma256x4>(Fma256::enter(policy).unwrap()),
         Room::Ifma256 => rooms += agree::<Ifma256x4>(Ifma256::enter(policy).unwrap()),
         Room::Ifma512 => rooms += agree::<Ifma512x8>(Ifma512::enter(policy).unwrap()),
         _ => {}
@@ -199,7 +201,7 @@ fn the_ladder_for_few_jobs_agrees_with_the_one_for_many() {
     assert_eq!(rooms, supported().len() - 1);
 }
 
-fn agree<L: Lanes>(room: L::Room) -> usize {
+fn agree<L: Limbs>(room: L::Room) -> usize {
     let mut random = Random::new(4);
     let mut number = |round: usize| {
         let mut bytes = [0; 32];
@@ -239,7 +241,7 @@ fn public_keys_agree_with_the_ladder() {
     in_each_room!(generate);
 }
 
-fn generate<L: Lanes>(room: L::Room) {
+fn generate<L: Limbs>(room: L::Room) {
     let mut random = Random::new(9);
     let mut base = [0; 32];
     base[0] = 9;
@@ -263,7 +265,7 @@ fn differences_agree_with_multiples() {
     in_each_room!(subtract);
 }
 
-fn subtract<L: Lanes>(room: L::Room) {
+fn subtract<L: Limbs>(room: L::Room) {
     let mut random = Random::new(3);
     let mut scalar = || {
         let mut wide = [0; 64];

@@ -2,8 +2,9 @@
 
 use super::bytes::{load, store};
 use super::edwards::{Addend, Digits, Point};
+use super::limbs::Limbs;
 use super::table::{BASE, WINDOW_BITS};
-use crate::lanes::{LaneMask, Lanes};
+use crate::lanes::LaneMask;
 use crate::registers::Task;
 
 /// One batch of encoded points S·B − k·A, scalars below 2^254.
@@ -17,7 +18,7 @@ pub(super) struct EncodeDifferences<'a> {
     pub(super) results: &'a mut [[u8; 32]],
 }
 
-impl<L: Lanes> Task<L> for EncodeDifferences<'_> {
+impl<L: Limbs> Task<L> for EncodeDifferences<'_> {
     /// In which lanes A is a point.
     type Output = LaneMask;
 
@@ -42,7 +43,7 @@ impl<L: Lanes> Task<L> for EncodeDifferences<'_> {
 
 /// The points 1·A to 16·A.
 #[inline(always)]
-fn multiples<L: Lanes>(point: Point<L>) -> [Addend<L>; 16] {
+fn multiples<L: Limbs>(point: Point<L>) -> [Addend<L>; 16] {
     let step = point.addend();
     let mut multiple = point;
     let mut multiples = [step; 16];

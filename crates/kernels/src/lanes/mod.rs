@@ -1,7 +1,7 @@
 //! Lanes for the curve kernels: one register of independent 64-bit words, the same in every room.
 //!
 //! A curve kernel is written once, over a type `L: Lanes`, and each room's register is such a type:
-//! [`Ifma512x8`], [`Ifma256x4`], [`Portable`]; see [`registers`](crate::registers).
+//! [`Ifma512x8`], [`Ifma256x4`], [`Fma256x4`], [`Portable`]; see [`registers`](crate::registers).
 
 // Its macro is in scope from here on.
 #[macro_use]
@@ -9,6 +9,7 @@ mod wide;
 
 #[cfg(test)]
 mod array;
+pub(crate) mod fma256_x4;
 mod ifma256_x4;
 mod ifma512_x8;
 mod mask;
@@ -18,6 +19,7 @@ mod tests;
 
 #[cfg(test)]
 pub use array::Array;
+pub use fma256_x4::Fma256x4;
 pub use ifma256_x4::Ifma256x4;
 pub use ifma512_x8::Ifma512x8;
 pub use mask::LaneMask;
@@ -64,6 +66,14 @@ pub trait Lanes: Register<Word = u64> {
 
     /// self + (a·b) / 2^52, of whose words only the low 52 bits are read.
     fn madd52hi(self, a: Self, b: Self) -> Self;
+
+    /// Adds the halves of a product to a column and to the one above it: low + l and high + h, where
+    /// a·b = h·2^52 + l, and where l is between −2^52 and 2^52. Of the words of a and b only the low
+    /// 52 bits are read.
+    #[inline(always)]
+    fn madd52(low: Self, high: Self, a: Self, b: Self) -> [Self; 2] {
+        [low.madd52lo(a, b), high.madd52hi(a, b)]
+    }
 
     /// In which lanes the words are equal.
     fn equals(self, other: Self) -> LaneMask;

@@ -2,15 +2,15 @@
 
 use std::vec::Vec;
 
-use widelane_cpu::{Ifma256, Ifma512, Room};
+use widelane_cpu::{Fma256, Ifma256, Ifma512, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room;
 
 use super::*;
 use crate::registers::Task;
 
-const EDGES: [u64; 9] =
-    [0, 1, 2, 19, (1 << 51) - 19, (1 << 51) - 1, (1 << 52) - 1, 1 << 63, u64::MAX];
+const EDGES: [u64; 10] =
+    [0, 1, 2, 19, (1 << 51) - 19, (1 << 51) - 1, 1 << 51, (1 << 52) - 1, 1 << 63, u64::MAX];
 
 /// All that can be done with three words, in one row.
 struct Everything<'a> {
@@ -27,6 +27,9 @@ impl<L: Lanes> Task<L> for Everything<'_> {
     fn run(self, room: L::Room) -> Self::Output {
         let [x, y, z] = [self.x, self.y, self.z].map(|words| L::from_fn(room, |lane| words[lane]));
         let (equal, less) = (x.equals(y), x.less_than(y));
+        // What a room may divide otherwise, as a whole: modulo 2^64.
+        let halves = L::madd52(z, y, x, y);
+        let product = halves[0].add(halves[1].shl(52));
         let registers = [
             ("splat", L::splat(room, self.x[0])),
             ("load", L::load(x.room(), &y.row())),
@@ -42,6 +45,7 @@ impl<L: Lanes> Task<L> for Everything<'_> {
             ("shr_signed", x.shr_signed(52)),
             ("madd52lo", z.madd52lo(x, y)),
             ("madd52hi", z.madd52hi(x, y)),
+            ("madd52", product),
             ("equals", x.select(equal, z)),
             ("top_bit", x.select(y.top_bit(), z)),
             ("pick", L::pick(&self.row, x)),
@@ -58,6 +62,7 @@ fn all_rooms_agree() {
     compare::<Array<8>>(());
     for_each_room(|room, policy| match room {
         Room::Portable => compare::<Portable>(()),
+        Room::Fma256 => compare::<Fma256x4>(Fma256::enter(policy).unwrap()),
         Room::Ifma256 => compare::<Ifma256x4>(Ifma256::enter(policy).unwrap()),
         Room::Ifma512 => compare::<Ifma512x8>(Ifma512::enter(policy).unwrap()),
         other => unreachable!("{other} is no room of arithmetic"),

@@ -37,8 +37,8 @@ pub use key::{CrtJob, CrtKey, CrtParts, Verdict};
 use lanes::Halves;
 pub use modulus::Modulus;
 
-use self::one::{Alone, Fma256x4};
-use crate::lanes::{Ifma256x4, Ifma512x8};
+use self::one::Alone;
+use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8};
 
 /// A register by which RSA operations are computed.
 pub trait Batches: Alone {

@@ -14,8 +14,8 @@ use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS};
 use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
 use super::model::Model;
 use super::modulus::{BlockModulus, ShortModulus};
-use super::one::Fma256x4;
 use super::{Batches, CrtJob, CrtKey, CrtParts, Modulus, Verdict};
+use crate::lanes::Fma256x4;
 use crate::lanes::{Ifma256x4, Ifma512x8};
 
 fn number(digits: &[u64]) -> BigUint {

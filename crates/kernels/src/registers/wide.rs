@@ -59,7 +59,7 @@ macro_rules! register_of_words {
     ) => {
         #[doc = concat!("A register of ", $lanes, " words of type `", stringify!($word), "`.")]
         #[derive(Clone, Copy)]
-        pub struct $register(arch::$vector, $token);
+        pub struct $register(pub(crate) arch::$vector, pub(crate) $token);
 
         impl $crate::registers::Register for $register {
             type Room = $token;

@@ -7,7 +7,7 @@ use super::batch::{Derive, Generate, Verify};
 use super::job::{DeriveJob, GenerateJob, SignJob, VerifyJob};
 use super::sign::{Sign, SignAlone};
 use super::{Curve, P256, P384};
-use crate::lanes::{Ifma256x4, Ifma512x8, Lanes, Portable};
+use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Lanes, Portable};
 use crate::registers::Register;
 
 /// A register whose lanes take jobs on a curve. Every register has it for both curves by functions
@@ -76,6 +76,8 @@ curve_lanes! {
     Ifma512x8: P384, 8, room job => share::<Self, P384, 8>(room, job);
     Ifma256x4: P256, 5, room job => share::<Self, P256, 5>(room, job);
     Ifma256x4: P384, 8, room job => share::<Self, P384, 8>(room, job);
+    Fma256x4: P256, 5, room job => share::<Self, P256, 5>(room, job);
+    Fma256x4: P384, 8, room job => share::<Self, P384, 8>(room, job);
     Portable: P256, 5, room job => <Self as CurveLanes<P256, 5>>::sign(room, slice::from_mut(job));
     Portable: P384, 8, room job => <Self as CurveLanes<P384, 8>>::sign(room, slice::from_mut(job));
 }

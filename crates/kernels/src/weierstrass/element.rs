@@ -130,9 +130,7 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Element<P, L, D> {
     pub fn product(self, other: Self) -> Product<P, L, D> {
         let mut product = Product::<P, L, D>::zero(self.room());
         each_digit!(D, i => each_digit!(D, j => {
-            let (x, y) = (self.0[i], other.0[j]);
-            product.update(i + j, |column| column.madd52lo(x, y));
-            product.update(i + j + 1, |column| column.madd52hi(x, y));
+            product.add_product(i + j, self.0[i], other.0[j]);
         }));
         product
     }
@@ -142,16 +140,10 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Element<P, L, D> {
     pub fn square(self) -> Product<P, L, D> {
         let mut product = Product::<P, L, D>::zero(self.room());
         each_digit!(D, i => each_digit!(D, j => if i < j {
-            let (x, y) = (self.0[i], self.0[j]);
-            product.update(i + j, |column| column.madd52lo(x, y));
-            product.update(i + j + 1, |column| column.madd52hi(x, y));
+            product.add_product(i + j, self.0[i], self.0[j]);
         }));
         let mut product = product.doubled();
-        each_digit!(D, i => {
-            let x = self.0[i];
-            product.update(2 * i, |column| column.madd52lo(x, x));
-            product.update(2 * i + 1, |column| column.madd52hi(x, x));
-        });
+        each_digit!(D, i => product.add_product(2 * i, self.0[i], self.0[i]));
         product
     }
 
@@ -314,14 +306,26 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Product<P, L, D> {
         Product { low: zero, high: zero, prime: PhantomData }
     }
 
+    /// Column `index`.
+    #[inline(always)]
+    fn column(&mut self, index: usize) -> &mut L {
+        if index < D { &mut self.low[index] } else { &mut self.high[index - D] }
+    }
+
+    /// Adds x·y, of whose words the low 52 bits count, to column `index` and to the next one.
+    #[inline(always)]
+    pub fn add_product(&mut self, index: usize, x: L, y: L) {
+        let (low, high) = (*self.column(index), *self.column(index + 1));
+        let [low, high] = L::madd52(low, high, x, y);
+        *self.column(index) = low;
+        *self.column(index + 1) = high;
+    }
+
     /// Replaces column `index`.
     #[inline(always)]
     pub fn update(&mut self, index: usize, change: impl FnOnce(L) -> L) {
-        if index < D {
-            self.low[index] = change(self.low[index]);
-        } else {
-            self.high[index - D] = change(self.high[index - D]);
-        }
+        let column = self.column(index);
+        *column = change(*column);
     }
 
     /// A number of twice the length, of carried digits.
@@ -388,9 +392,7 @@ pub(super) fn reduce_dense<P: Prime<D>, L: Lanes, const D: usize>(
     each_digit!(D, i => {
         let quotient = zero.madd52lo(product.low[i], k0);
         each_digit!(D, j => {
-            let m = L::splat(room, P::MODULUS.m[j]);
-            product.update(i + j, |column| column.madd52lo(quotient, m));
-            product.update(i + j + 1, |column| column.madd52hi(quotient, m));
+            product.add_product(i + j, quotient, L::splat(room, P::MODULUS.m[j]));
         });
         let carry = product.low[i].shr_signed(52);
         product.update(i + 1, |column| column.add(carry));

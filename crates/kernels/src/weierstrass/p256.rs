@@ -43,15 +43,10 @@ impl Prime<5> for P256Field {
         const D: usize = 5;
         each_digit!(D, i => {
             let quotient = product.low[i];
-            product.update(i + 1, |column| {
-                column.add(quotient.shr_signed(52)).madd52lo(quotient, low)
-            });
-            product.update(i + 2, |column| column.madd52hi(quotient, low));
-            product.update(i + 3, |column| column.madd52lo(quotient, middle));
-            product.update(i + 4, |column| {
-                column.madd52hi(quotient, middle).madd52lo(quotient, top)
-            });
-            product.update(i + 5, |column| column.madd52hi(quotient, top));
+            product.update(i + 1, |column| column.add(quotient.shr_signed(52)));
+            product.add_product(i + 1, quotient, low);
+            product.add_product(i + 3, quotient, middle);
+            product.add_product(i + 4, quotient, top);
         });
         Columns::from_digits(product.high)
     }

@@ -46,15 +46,12 @@ impl Prime<8> for P384Field {
         each_digit!(@ i => {
             let column = product.low[i];
             let quotient = column.and(mask);
-            product.update(i + 1, |sum| {
-                sum.add(column.shr_signed(52)).madd52lo(column, first)
-            });
-            product.update(i + 2, |sum| sum.madd52hi(column, first).madd52lo(column, second));
-            product.update(i + 3, |sum| {
-                sum.sub(quotient).sub(quotient.shl(4)).madd52hi(column, second)
-            });
-            product.update(i + 7, |sum| sum.madd52lo(column, top));
-            product.update(i + 8, |sum| sum.add(quotient).madd52hi(column, top));
+            product.update(i + 1, |sum| sum.add(column.shr_signed(52)));
+            product.add_product(i + 1, column, first);
+            product.add_product(i + 2, column, second);
+            product.update(i + 3, |sum| sum.sub(quotient).sub(quotient.shl(4)));
+            product.add_product(i + 7, column, top);
+            product.update(i + 8, |sum| sum.add(quotient));
         }; 0 1 2 3 4 5 6);
 
         let column = product.low[7];
@@ -62,18 +59,14 @@ impl Prime<8> for P384Field {
         let lowest = L::splat(room, (1 << 32) - 1);
         let first = L::splat(room, (1 << 52) - (1 << 44));
         let second = L::splat(room, (1 << 52) - (1 << 24) - 1);
-        let carry = column.madd52lo(quotient, lowest).shr_signed(52);
-        let [c8, c9, c10, c11, c12, c13, c14, c15] = product.high;
-        Columns::from_digits([
-            c8.add(carry).madd52hi(quotient, lowest).madd52lo(quotient, first),
-            c9.madd52hi(quotient, first).madd52lo(quotient, second),
-            c10.sub(quotient).madd52hi(quotient, second),
-            c11,
-            c12,
-            c13,
-            c14.madd52lo(quotient, top),
-            c15.madd52hi(quotient, top),
-        ])
+        product.add_product(7, quotient, lowest);
+        let carry = product.low[7].shr_signed(52);
+        product.update(8, |sum| sum.add(carry));
+        product.add_product(8, quotient, first);
+        product.add_product(9, quotient, second);
+        product.update(10, |sum| sum.sub(quotient));
+        product.add_product(14, quotient, top);
+        Columns::from_digits(product.high)
     }
 }
 

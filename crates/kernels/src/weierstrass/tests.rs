@@ -4,7 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use num_bigint::BigUint;
-use widelane_cpu::{Ifma256, Ifma512, Room};
+use widelane_cpu::{Fma256, Ifma256, Ifma512, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room;
 
@@ -19,7 +19,7 @@ use super::point::{Coordinate, Jacobian};
 use super::scalar::{Windows, window_count};
 use super::sign::has_x;
 use crate::digits::{DIGIT_BITS, Modulus};
-use crate::lanes::{Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable};
+use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable};
 use crate::registers::{Register, Task};
 
 fn big(digits: &[u64]) -> BigUint {
@@ -206,6 +206,7 @@ fn in_wide_room<L: Lanes>(room: L::Room) {
 fn elements_agree_with_the_model_in_every_room() {
     for_each_room(|room, policy| match room {
         Room::Portable => in_room::<Portable>(()),
+        Room::Fma256 => in_wide_room::<Fma256x4>(Fma256::enter(policy).expect("an open room")),
         Room::Ifma256 => in_wide_room::<Ifma256x4>(Ifma256::enter(policy).expect("an open room")),
         Room::Ifma512 => in_wide_room::<Ifma512x8>(Ifma512::enter(policy).expect("an open room")),
         room => panic!("{room} is no room of these kernels"),
@@ -345,6 +346,11 @@ fn signatures_are_confirmed<L: CurveLanes<P256, 5> + CurveLanes<P384, 8>>(room: 
 fn signatures_are_confirmed_in_every_room() {
     for_each_room(|room, policy| match room {
         Room::Portable => signatures_are_confirmed::<Portable>(()),
+        Room::Fma256 => {
+            let room = Fma256::enter(policy).expect("an open room");
+            signatures_are_confirmed::<Fma256x4>(room);
+            lone_signatures_are_confirmed::<Fma256x4>(room);
+        }
         Room::Ifma256 => {
             let room = Ifma256::enter(policy).expect("an open room");
             signatures_are_confirmed::<Ifma256x4>(room);

@@ -2,41 +2,30 @@
 //! Secret-independent.
 //!
 //! A fused multiply-add rounds once, so two of them split a product of digits exactly into a high
-//! and a low half ([`Fma256x4::product`]). The algorithm is that of [`products`](super::products):
+//! and a low half ([`Fma256x4::short_product`]). The algorithm is that of [`products`](super::products):
 //! a product, and Montgomery's reduction by two half products. Here both halves of a product of two
 //! digits come together, so the sums of high halves are those of the columns above. See
 //! `docs/design/radix52.md`.
 #![allow(unsafe_code, reason = "room: door and intrinsics")]
 
-use core::arch::{asm, x86_64 as arch};
+use core::arch::x86_64 as arch;
 use core::array;
-use core::mem::{transmute, zeroed};
+use core::mem::transmute;
 
 use widelane_cpu::Fma256;
-use widelane_secret::{wipe, wipe_ymm_registers};
+use widelane_secret::wipe;
 
 use super::super::digits::{SHORT_BITS, SHORT_MASK};
 use super::super::modulus::{Modulus, ShortModulus};
 use super::pairs::{ABOVE_DIAGONAL, ALL, COUNT, LOWER, Multiplier, Pair, PairTable, UPPER, each};
 use super::{ENTRIES, Operation};
+use crate::lanes::Fma256x4;
+use crate::lanes::fma256_x4::{Doubles, Row, SHORT_HIGH, SHORT_LOW};
 use crate::registers::{Register, Task};
 
-register! {
-    Fma256x4: 4 of u64 in ymm, Fma256, features = "avx2,fma", wipe = wipe_ymm_registers
-}
-
-/// What is added to a product so that its high half rounds to a multiple of 2^51: 2^103 + 2^101.
-/// The sum has the exponent of 2^103 for every product from −2^101 to 2^103 − 2^101.
-const HIGH: u64 = (1023 + 103) << 52 | 1 << 50;
-/// What is added to a low half, from −2^50 to 2^50, so that it is the lowest bits of a double:
-/// 2^52 + 2^51.
-const LOW: u64 = (1023 + 52) << 52 | 1 << 51;
 /// 2^52 + 2^40: added to integers from −2^40 to 2^52 − 2^40, it makes them the lowest bits of a
 /// double.
 const INTEGER: u64 = (1023 + 52) << 52 | 1 << 40;
-/// `HIGH` and `LOW` added: the next double but two.
-const BOTH: u64 = HIGH + 3;
-
 /// A multiple of 2^51 that makes columns positive.
 const POSITIVE: u64 = 1 << 62;
 /// What it carries into the next column, of which it is taken off.
@@ -44,20 +33,7 @@ const POSITIVE_CARRY: u64 = POSITIVE >> SHORT_BITS;
 /// More than the columns below a column carry into it, either way, and less than a digit has.
 const CARRY_MAX: u64 = 1 << 12;
 
-/// Four digits as double-precision numbers.
-type Doubles = arch::__m256d;
-
 impl Fma256x4 {
-    #[inline(always)]
-    fn of_bits(room: Fma256, doubles: Doubles) -> Self {
-        Fma256x4(intrinsic!(_mm256_castpd_si256(doubles)), room)
-    }
-
-    #[inline(always)]
-    fn bits(self) -> Doubles {
-        intrinsic!(_mm256_castsi256_pd(self.0))
-    }
-
     /// The words, from −2^40 to 2^52 − 2^40, as numbers.
     #[inline(always)]
     fn to_doubles(self) -> Doubles {
@@ -72,48 +48,10 @@ impl Fma256x4 {
         Self::of_bits(room, intrinsic!(_mm256_add_pd(numbers, integer.bits()))).sub(integer)
     }
 
-    /// The product of two digits is 2^51·(high − `HIGH`) + (low − `LOW`).
-    ///
-    /// Requires: −`CARRY_MAX` < a, b < 2^51 + `CARRY_MAX`.
-    /// Ensures:  −2^50 ≤ low − `LOW` ≤ 2^50.
-    /// Secrets:  a, b. No operand or result is subnormal, which is what the time of these
-    ///           instructions would depend on.
-    /// Cost:     two multiply-adds, one subtraction.
-    /// Source:   Dekker 1971 by fused multiply-adds; Emmart, Zheng, Weems 2018 for integers.
-    #[inline(always)]
-    fn product(room: Fma256, a: Doubles, b: Doubles) -> [Self; 2] {
-        let (high, both) = (Self::splat(room, HIGH).bits(), Self::splat(room, BOTH).bits());
-        let high = intrinsic!(_mm256_fmadd_pd(a, b, high));
-        let rest = intrinsic!(_mm256_sub_pd(both, high));
-        let low = intrinsic!(_mm256_fmadd_pd(a, b, rest));
-        [low, high].map(|half| Self::of_bits(room, half))
-    }
-
     /// The digits moved up by one of each number; the lowest come from the register below.
     #[inline(always)]
     fn up_from(self, below: Self) -> Self {
         Fma256x4(intrinsic!(_mm256_permute2x128_si256::<0x21>(below.0, self.0)), self.1)
-    }
-}
-
-/// Four digits in memory.
-#[derive(Clone, Copy)]
-#[repr(C, align(32))]
-struct Row([f64; 4]);
-
-impl Row {
-    const ZERO: Self = Row([0.0; 4]);
-
-    #[inline(always)]
-    fn load(&self) -> Doubles {
-        // SAFETY: both types are the same number of bytes, and all their values are valid.
-        unsafe { transmute::<[f64; 4], Doubles>(self.0) }
-    }
-
-    #[inline(always)]
-    fn store(&mut self, doubles: Doubles) {
-        // SAFETY: as above.
-        self.0 = unsafe { transmute::<Doubles, [f64; 4]>(doubles) };
     }
 }
 
@@ -191,7 +129,7 @@ const fn begin<const R: usize>(kind: usize, k: usize) -> [u64; 2] {
         HALF_PLAIN | HALF_CARRIED => {
             // Less what the squares have in common.
             let [lower, upper] = begin::<R>(kind - HALF_PLAIN, k);
-            [(lower / 2).wrapping_sub(HIGH / 2), (upper / 2).wrapping_sub(LOW / 2)]
+            [(lower / 2).wrapping_sub(SHORT_HIGH / 2), (upper / 2).wrapping_sub(SHORT_LOW / 2)]
         }
         _ => unreachable!(),
     }
@@ -282,8 +220,8 @@ impl<const G: usize> Sums<G> {
             let [low, high] = const {
                 let k = block::<R, HALF>(FIRST + MEMBER);
                 [
-                    begin_of_sum::<R>(begin::<R>(BEGIN, k), LOW, k, PART),
-                    begin_of_sum::<R>([0, 0], HIGH, k, PART),
+                    begin_of_sum::<R>(begin::<R>(BEGIN, k), SHORT_LOW, k, PART),
+                    begin_of_sum::<R>([0, 0], SHORT_HIGH, k, PART),
                 ]
             };
             sums.low[MEMBER] = Fma256x4::load(room, &low);
@@ -361,46 +299,9 @@ impl<const G: usize> Sums<G> {
     /// Adds the halves of a product to a block.
     #[inline(always)]
     fn add(&mut self, block: usize, digit: Doubles, factor: &Row) {
-        let room = self.low[0].1;
-        let sums = [self.low[block].0, self.high[block].0];
-        // SAFETY: the room has AVX2 and FMA.
-        let [low, high] = unsafe { add_product(room, sums, digit, factor) };
-        self.low[block].0 = low;
-        self.high[block].0 = high;
+        let sums = [self.low[block], self.high[block]];
+        [self.low[block], self.high[block]] = Fma256x4::add_short_product(sums, digit, factor);
     }
-}
-
-/// Adds [`Fma256x4::product`] to sums of low and of high halves. LLVM would add up in another
-/// order, for which there are too few registers.
-#[target_feature(enable = "avx2,fma")]
-#[inline]
-fn add_product(
-    room: Fma256,
-    [mut low, mut high]: [arch::__m256i; 2],
-    digit: Doubles,
-    factor: &Row,
-) -> [arch::__m256i; 2] {
-    // SAFETY: the function has the instructions; a row is read.
-    unsafe {
-        asm!(
-            "vmovapd {0}, {high_common}",
-            "vfmadd231pd {0}, {digit}, [{factor}]",
-            "vsubpd {1}, {both_common}, {0}",
-            "vfmadd231pd {1}, {digit}, [{factor}]",
-            "vpaddq {high}, {high}, {0}",
-            "vpaddq {low}, {low}, {1}",
-            out(ymm_reg) _, out(ymm_reg) _,
-            high_common = in(ymm_reg) Fma256x4::splat(room, HIGH).0,
-            both_common = in(ymm_reg) Fma256x4::splat(room, BOTH).0,
-            digit = in(ymm_reg) digit,
-            factor = in(reg) factor,
-            high = inout(ymm_reg) high,
-            low = inout(ymm_reg) low,
-            // Not `preserves_flags`: a rounded sum is noted in MXCSR.
-            options(pure, readonly, nostack),
-        );
-    }
-    [low, high]
 }
 
 /// Block `index` of half of the columns.
@@ -543,8 +444,10 @@ impl<const R: usize> Fma256Multiplier<R> {
         let (rows, factor) = (&self.lower, &self.m);
         let begin = |row: &[u64; 4]| Fma256x4::load(room, row);
         let mut sums = Sums {
-            low: [begin(const { &begin_of_sum::<R>([POSITIVE + CARRY_MAX; 2], LOW, R - 1, ALL) })],
-            high: [begin(const { &begin_of_sum::<R>([0, 0], HIGH, R - 1, ALL) })],
+            low: [begin(
+                const { &begin_of_sum::<R>([POSITIVE + CARRY_MAX; 2], SHORT_LOW, R - 1, ALL) },
+            )],
+            high: [begin(const { &begin_of_sum::<R>([0, 0], SHORT_HIGH, R - 1, ALL) })],
         };
         for h in 0..R {
             sums.add(0, rows.half(2 * h + 1), &factor.from_odd.0[R - 1 - h]);
@@ -566,7 +469,7 @@ impl<const R: usize> Fma256Multiplier<R> {
             let k = block::<R, HALF>(index);
             let digits = if k.is_multiple_of(2) { &self.x.from_odd } else { &self.x.from_even };
             let digits = digits.0[k / 2].load();
-            let [low, high] = Fma256x4::product(room, digits, digits);
+            let [low, high] = Fma256x4::short_product(room, digits, digits);
             let squares = Fma256x4(intrinsic!(_mm256_blend_epi32::<0xf0>(high.0, low.0)), room);
             *column = column.add(*column).add(squares);
         }

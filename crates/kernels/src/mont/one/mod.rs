@@ -23,7 +23,6 @@ use widelane_secret::wipe;
 use self::blocks::Blocks;
 pub use self::blocks::Digits;
 use self::fma256::Fma256Multiplier;
-pub use self::fma256::Fma256x4;
 use self::number::{ENTRIES, Factors, Number, Select};
 use self::pairs::{COUNT, Multiplier, Pair, PairTable};
 use self::products::Products;
@@ -31,7 +30,7 @@ use self::rows::Rows;
 use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, repack};
 use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::{Modulus, ShortModulus};
-use crate::lanes::{Ifma256x4, Ifma512x8, Lanes};
+use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Lanes};
 use crate::registers::Register;
 
 /// Bits of the exponent that one multiplication takes in: what numbers [`ENTRIES`].

@@ -11,10 +11,11 @@ use widelane_testkit::rsa::{TestKey, padded, test_keys};
 use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK};
 use super::super::key::{CrtKey, CrtParts};
 use super::super::modulus::{Modulus, ShortModulus};
-use super::fma256::{Fma256Multiplier, Fma256x4};
+use super::fma256::Fma256Multiplier;
 use super::pairs::{COUNT, Multiplier, Pair};
 use super::products::Products;
 use super::{Operation, confirms_pair, exponentiate_pair, recombine};
+use crate::lanes::Fma256x4;
 use crate::lanes::{Array, Ifma256x4, Ifma512x8};
 use crate::registers::Register;
 
