@@ -335,4 +335,14 @@ mod tests {
         assert_eq!(interval(Some([0.564, 0.597])), "0.56–0.60");
         assert_eq!(interval(None), "too few rounds");
     }
+
+    #[test]
+    fn small_values_keep_two_digits() {
+        for (value, expected) in
+            [(0.58, "0.58 µs"), (0.0123, "0.012 µs"), (0.000_4, "0.00040 µs"), (0.0, "0 µs")]
+        {
+            assert_eq!(quantity(value, "us"), expected);
+        }
+        assert_eq!([0.0123, 0.0042, 0.0].map(figure), ["0.012", "0.0042", "0.000"]);
+    }
 }

@@ -220,7 +220,7 @@ fn what_is_not_finite_is_refused_and_short_requests_end() {
     };
     assert!(Table::parse(&limit("3000.0")).is_ok());
     assert!(Table::parse(&limit("inf")).is_err() && Table::parse(&limit("nan")).is_err());
-    // A request of one cycle: 12 milliards of them would fit into the simulated time.
+    // A request of one cycle: about ten billion of them would fit into the simulated time.
     let short = Workload::parse(&text("1.0", "0.0")).unwrap();
     let found = predict(&short, &short.choices[0], &SKYLAKE).unwrap();
     assert!(found.requests_per_second > 1e9, "{found:?}");
