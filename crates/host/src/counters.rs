@@ -330,8 +330,19 @@ impl Counts {
         (runs > 0).then(|| jobs as f64 / runs as f64)
     }
 
-    /// Share of the batches that had every lane in use; `None` before the first.
+    /// The most operations of a batch: as many as RSA has lanes, or as the largest batch of another
+    /// kind had.
+    pub fn widest(&self) -> usize {
+        let largest = self.batches_by_fill.iter().rposition(|count| *count > 0);
+        largest.unwrap_or(0).max(self.lanes).min(LANES_MAX)
+    }
+
+    /// Share of the batches that had every lane in use; `None` before the first, and where kinds
+    /// with more lanes than RSA's made some: how many lanes each batch had is not counted.
     pub fn full_share(&self) -> Option<f64> {
+        if self.widest() > self.lanes {
+            return None;
+        }
         let total: u64 = self.fills().iter().sum();
         let full = *self.batches_by_fill.get(self.lanes)?;
         (total > 0).then(|| full as f64 / total as f64)
@@ -450,6 +461,15 @@ mod tests {
             bytes[offset_of!(Counters, version)..][..4].copy_from_slice(&other.to_ne_bytes());
             assert_eq!(Counts::parse(&bytes), None);
         }
+    }
+
+    #[test]
+    fn batches_wider_than_those_of_rsa_count() {
+        let mut counts = Counts { lanes: 8, ..Counts::default() };
+        counts.batches_by_fill[8] = 3;
+        assert_eq!((counts.widest(), counts.full_share()), (8, Some(1.0)));
+        counts.batches_by_fill[16] = 1;
+        assert_eq!((counts.widest(), counts.full_share()), (16, None));
     }
 
     #[test]

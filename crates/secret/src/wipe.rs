@@ -39,6 +39,7 @@ pub fn wipe_vector_registers() {
             "vpxord zmm29, zmm29, zmm29",
             "vpxord zmm30, zmm30, zmm30",
             "vpxord zmm31, zmm31, zmm31",
+            "kxorw k0, k0, k0",
             "kxorw k1, k1, k1",
             "kxorw k2, k2, k2",
             "kxorw k3, k3, k3",
@@ -54,8 +55,8 @@ pub fn wipe_vector_registers() {
             out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
             out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
             out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
-            out("k1") _, out("k2") _, out("k3") _, out("k4") _,
-            out("k5") _, out("k6") _, out("k7") _,
+            out("k0") _, out("k1") _, out("k2") _, out("k3") _,
+            out("k4") _, out("k5") _, out("k6") _, out("k7") _,
             options(nomem, nostack, preserves_flags),
         );
     }

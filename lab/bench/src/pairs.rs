@@ -24,7 +24,7 @@ const FINISHED_SHARE_MIN: f64 = 0.7;
 const WIDTH_WANTED: f64 = 0.03;
 
 /// Smallest number of accepted rounds on which a result can stand, as a share of those taken.
-const ACCEPTED_SHARE_MIN: f64 = 0.5;
+pub(crate) const ACCEPTED_SHARE_MIN: f64 = 0.5;
 
 /// The order in which round `round` takes `subjects`: forward, then backward, so that drift
 /// cancels.

@@ -295,12 +295,8 @@ async fn roll_call(
             }
             Some(answer) = answers.next() => {
                 // Whoever else speaks there is no agent of ours.
-                if let Ok(hello) = wire::decode::<Hello>(&answer.payload)
-                    && hello.is_sound()
-                    && found.len() < AGENTS_MAX
-                    && !found.iter().any(|known| known.id == hello.id)
-                {
-                    found.push(hello);
+                if let Ok(hello) = wire::decode::<Hello>(&answer.payload) {
+                    enter(&mut found, hello);
                 }
             }
         }
@@ -320,6 +316,19 @@ async fn roll_call(
     Ok(found)
 }
 
+/// Enters what an agent says of itself; the last that it says counts, for one that was busy may
+/// have become free.
+fn enter(found: &mut Vec<Hello>, hello: Hello) {
+    if !hello.is_sound() {
+        return;
+    }
+    match found.iter().position(|known| known.id == hello.id) {
+        Some(known) => found[known] = hello,
+        None if found.len() < AGENTS_MAX => found.push(hello),
+        None => {}
+    }
+}
+
 /// An agent's answer to something else than was asked.
 fn refused(name: &str, answer: Answer) -> FleetError {
     let reason = match answer {
@@ -327,4 +336,20 @@ fn refused(name: &str, answer: Answer) -> FleetError {
         Answer::Time { .. } | Answer::Done => "it answers another question".to_owned(),
     };
     FleetError::Refused { name: name.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_becomes_free_counts() {
+        let hello = |id: &str, busy| Hello { id: id.to_owned(), name: "a".to_owned(), busy };
+        let mut found = Vec::new();
+        for hello in [hello("one", true), hello("two", false), hello("one", false)] {
+            enter(&mut found, hello);
+        }
+        let told: Vec<_> = found.iter().map(|hello| (hello.id.as_str(), hello.busy)).collect();
+        assert_eq!(told, [("one", false), ("two", false)]);
+    }
 }

@@ -180,10 +180,18 @@ fn server_rank(scenario: &str) -> usize {
     known.unwrap_or(words::SERVERS.len())
 }
 
-/// Whether a ratio is as good as 1: it is known, and not only unknown which way it goes.
+/// Whether a ratio is as good as 1: it is known, and not only unknown which way it goes. A
+/// difference that is certain, but too small to be seen in the figure, is none.
 fn is_alike(ratio: Ratio) -> bool {
     const MARGIN: f64 = 0.05;
-    ratio.ends.is_some_and(|[low, high]| low >= 1.0 - MARGIN && high <= 1.0 + MARGIN)
+    const MARGIN_OF_CERTAIN: f64 = 0.01;
+    let within = |margin: f64| {
+        ratio.ends.is_some_and(|[low, high]| low >= 1.0 - margin && high <= 1.0 + margin)
+    };
+    if ratio.is_less() || ratio.is_more() {
+        return within(MARGIN_OF_CERTAIN) || words::ratio(ratio.centre) == words::ratio(1.0);
+    }
+    within(MARGIN)
 }
 
 fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
@@ -192,7 +200,13 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
     let spends = words::ratio(ratio.centre);
     let gain = words::ratio_short(1.0 / ratio.centre);
     let (one, many) = first.wanted().words();
-    let (tone, sentence) = if ratio.is_less() {
+    let (tone, sentence) = if is_alike(*ratio) {
+        let sentence = format!(
+            "Nothing to gain here: accelerated or not, {server} spends about the same CPU \
+             per {one}."
+        );
+        (Tone::Same, sentence)
+    } else if ratio.is_less() {
         let sentence = match comparison.scenario.load {
             // How many more it could do, a server with time to spare does not tell.
             Some(load) => {
@@ -205,12 +219,6 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
         let sentence =
             format!("Not worth it here: accelerated, {server} spends {spends} the CPU per {one}.");
         (Tone::Worse, sentence)
-    } else if is_alike(*ratio) {
-        let sentence = format!(
-            "Nothing to gain here: accelerated or not, {server} spends about the same CPU \
-             per {one}."
-        );
-        (Tone::Same, sentence)
     } else {
         let load = comparison.scenario.load.map(|load| format!("at {load} % load "));
         let load = load.unwrap_or_default();
@@ -292,7 +300,10 @@ fn beside_aws_lc(answers: &[Answer<'_, '_>]) -> String {
 fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
     let (times, rival) = (words::ratio(ratio.centre), comparison.rival());
     let gain = words::ratio_short(1.0 / ratio.centre);
-    let (tone, sentence) = if ratio.is_less() {
+    let (tone, sentence) = if is_alike(*ratio) {
+        let sentence = format!("Widelane and {rival} take about the same cycles for a packet.");
+        (Tone::Same, sentence)
+    } else if ratio.is_less() {
         let sentence = format!(
             "Widelane finds the rule of a packet in {times} the cycles of {rival}: {gain} as many \
              packets per core."
@@ -303,9 +314,6 @@ fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
             "Not worth it here: Widelane takes {times} the cycles of {rival} for a packet."
         );
         (Tone::Worse, sentence)
-    } else if is_alike(*ratio) {
-        let sentence = format!("Widelane and {rival} take about the same cycles for a packet.");
-        (Tone::Same, sentence)
     } else {
         let taken = match ratio.ends.map(|ends| ends.map(words::ratio)) {
             Some([low, high]) => {
@@ -410,7 +418,12 @@ fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
     };
     let rival = comparison.rival();
     let times = words::ratio(ratio.centre);
-    let (tone, sentence) = if ratio.is_more() {
+    let (tone, sentence) = if is_alike(*ratio) {
+        let sentence = format!(
+            "Nothing to gain here: Widelane and {rival} do about as many {operations} per second."
+        );
+        (Tone::Same, sentence)
+    } else if ratio.is_more() {
         let sentence = format!("Widelane does {times} as many {operations} per second as {rival}.");
         (Tone::Better, sentence)
     } else if ratio.is_less() {
@@ -418,11 +431,6 @@ fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
             "Not worth it here: Widelane does {times} as many {operations} per second as {rival}."
         );
         (Tone::Worse, sentence)
-    } else if is_alike(*ratio) {
-        let sentence = format!(
-            "Nothing to gain here: Widelane and {rival} do about as many {operations} per second."
-        );
-        (Tone::Same, sentence)
     } else {
         let done = match ratio.ends.map(|ends| ends.map(words::ratio)) {
             Some([low, high]) => {
@@ -839,6 +847,17 @@ mod tests {
     }
 
     #[test]
+    fn a_certain_difference_too_small_to_be_seen_is_none() {
+        for ratio in [[1.004, 1.001, 1.007], [0.996, 0.993, 0.999]] {
+            let verdict = verdict_of(vec![row("nginx/tls1.3/rsa2048/c8", ratio)]);
+            assert_eq!(verdict.tone, Tone::Same, "{}", verdict.sentence);
+            assert!(verdict.sentence.starts_with("Nothing to gain here"), "{}", verdict.sentence);
+        }
+        let less = verdict_of(vec![row("nginx/tls1.3/rsa2048/c8", [0.98, 0.97, 0.99])]);
+        assert_eq!(less.tone, Tone::Better, "{}", less.sentence);
+    }
+
+    #[test]
     fn a_wide_interval_around_one_tells_nothing_and_other_loads_are_told() {
         let at = |load: u32, ratio| row(&format!("haproxy/tls1.3/ecdsa-p256/load{load}"), ratio);
         let verdict = verdict_of(vec![at(30, [0.79, 0.73, 0.97]), at(60, [0.85, 0.78, 1.02])]);
@@ -872,7 +891,14 @@ mod tests {
             assert_eq!(verdict.tone, Tone::Unknown);
             assert_eq!(verdict.sentence, format!("This run cannot tell: {expected}"));
         }
-        for row in [speed([1.0, 0.98, 1.03]), lookups([1.0, 0.98, 1.03])] {
+        for row in [
+            speed([1.0, 0.98, 1.03]),
+            lookups([1.0, 0.98, 1.03]),
+            // What is certain, but not to be seen.
+            speed([0.997, 0.994, 0.999]),
+            lookups([1.004, 1.002, 1.008]),
+            lookups([1.004, 1.002, 1.2]),
+        ] {
             let verdict = verdict_of(vec![row]);
             assert_eq!(verdict.tone, Tone::Same, "{}", verdict.sentence);
         }

@@ -106,7 +106,12 @@ pub fn is_rival(subject: &str) -> bool {
 
 /// A value whose unit stands above it: `0.174`, `13.6`.
 pub fn figure(value: f64) -> String {
-    if value < 1.0 { format!("{value:.3}") } else { significant(value) }
+    match value {
+        // Three decimals would be zeros.
+        tiny if tiny > 0.0 && tiny < 0.01 => significant(tiny),
+        small if small < 1.0 => format!("{small:.3}"),
+        value => significant(value),
+    }
 }
 
 /// A value with its unit.
@@ -183,11 +188,13 @@ fn bare_ratio(ratio: f64) -> String {
 }
 
 /// A value that is not negative, with three significant digits or all before the point, those in
-/// groups of three: `9.24`, `382`, `223,610`.
+/// groups of three: `9.24`, `382`, `223,610`; below 1 with two, as far as six decimals have them:
+/// `0.58`, `0.012`.
 fn significant(value: f64) -> String {
     let decimals = match value {
         size if size >= 100.0 || size == 0.0 => 0,
         size if size >= 10.0 => 1,
+        size if size < 0.1 => (1.0 - size.log10().floor()).clamp(2.0, 6.0) as usize,
         _ => 2,
     };
     let text = format!("{value:.decimals$}");
@@ -327,5 +334,15 @@ mod tests {
         assert_eq!(ratio(12.57), "12.6×");
         assert_eq!(interval(Some([0.564, 0.597])), "0.56–0.60");
         assert_eq!(interval(None), "too few rounds");
+    }
+
+    #[test]
+    fn small_values_keep_two_digits() {
+        for (value, expected) in
+            [(0.58, "0.58 µs"), (0.0123, "0.012 µs"), (0.000_4, "0.00040 µs"), (0.0, "0 µs")]
+        {
+            assert_eq!(quantity(value, "us"), expected);
+        }
+        assert_eq!([0.0123, 0.0042, 0.0].map(figure), ["0.012", "0.0042", "0.000"]);
     }
 }

@@ -15,12 +15,16 @@ pub fn laws(house: &House<'_>) -> Vec<Finding> {
         }
     }
     let root = &house.workspace.root;
+    let version = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
+    let version = version.lines().find_map(|line| line.strip_prefix("version = "));
+    let version = version.unwrap_or_default().trim_matches('"');
     let members = house.workspace.packages.iter().map(|package| package.directory.as_path());
     for directory in members.chain([root.as_path()]) {
         let manifest = directory.join("Cargo.toml");
         let path = manifest.strip_prefix(root).unwrap_or(&manifest);
         let text = std::fs::read_to_string(&manifest).unwrap_or_default();
         findings.extend(manifest_findings(path, &text, directory == root));
+        findings.extend(package_findings(path, &text, version));
     }
     findings
 }
@@ -40,6 +44,25 @@ fn manifest_findings(path: &Path, text: &str, is_root: bool) -> Vec<Finding> {
     findings
 }
 
+/// Packages of ours that depend on each other without the version that they were built with.
+fn package_findings(path: &Path, text: &str, version: &str) -> Vec<Finding> {
+    let wanted = format!(">= {version}");
+    let is_loose = |line: &&str| match line.split_once(" = ") {
+        Some(("depends", packages)) => packages
+            .trim_matches('"')
+            .split(", ")
+            .any(|package| package.contains("widelane") && !package.contains(&wanted)),
+        Some(("widelane", required)) => !required.starts_with('{') && !required.contains(&wanted),
+        _ => false,
+    };
+    let lines = (1..).zip(text.lines());
+    let what = || format!("a package depends on another of ours without ({wanted})");
+    lines
+        .filter(|(_, line)| is_loose(line))
+        .map(|(line, _)| Finding::new(path, line, what()))
+        .collect()
+}
+
 const LAWS: &[(&str, &str)] = &[
     ("batch", "#![forbid(unsafe_code)]"),
     ("crypto", "#![forbid(unsafe_code)]"),
@@ -56,6 +79,15 @@ mod tests {
         let manifest = "[lints]\nworkspace = true\n[profile.release]\npanic = \"abort\"\n";
         let findings = manifest_findings(Path::new("Cargo.toml"), manifest, false);
         assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [4]);
+    }
+
+    #[test]
+    fn packages_need_those_of_their_version() {
+        let found = |text| package_findings(Path::new("Cargo.toml"), text, "0.2.0").len();
+        assert_eq!(found("depends = \"$auto, widelane\"\nwidelane = \"*\"\n"), 2);
+        assert_eq!(found("depends = \"libwidelane-c0 (>= 0.1.0)\"\n"), 1);
+        let sound = "depends = \"$auto, widelane (>= 0.2.0)\"\nwidelane = \">= 0.2.0\"\n";
+        assert_eq!(found(sound) + found("depends = \"$auto\"\n"), 0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -115,10 +116,32 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Takes the steps; the first that fails is the last.
+    /// Takes the steps. Where one fails, those before it are taken back.
     pub fn carry_out(self) -> anyhow::Result<()> {
-        self.0.into_iter().try_for_each(Change::carry_out)
+        let mut done = Vec::new();
+        for change in self.0 {
+            let reverse = change.reverse();
+            if let Err(error) = change.carry_out() {
+                if done.is_empty() {
+                    return Err(error);
+                }
+                let left = done.into_iter().rev().filter_map(|step| take_back(step).err());
+                return Err(match left.last() {
+                    None => error.context("what was done before is taken back"),
+                    Some(left) => error.context(format!(
+                        "what was done before cannot all be taken back ({left:#})"
+                    )),
+                });
+            }
+            done.push(reverse);
+        }
+        Ok(())
     }
+}
+
+/// Takes a step back by its reverse, if that is known.
+fn take_back(reverse: anyhow::Result<Change>) -> anyhow::Result<()> {
+    reverse?.carry_out()
 }
 
 /// The operator's units and drop-ins.
@@ -169,6 +192,22 @@ impl Change {
         }
     }
 
+    /// What takes it back, to be asked before it is carried out.
+    fn reverse(&self) -> anyhow::Result<Self> {
+        let former = |path: &Path| match read(path)? {
+            Some(text) => Ok(Change::Write { path: path.to_owned(), text }),
+            None => Ok(Change::RemoveFile(path.to_owned())),
+        };
+        match self {
+            Change::MakeDirectory { path, .. } => Ok(Change::RemoveDirectory(path.clone())),
+            Change::Write { path, .. } | Change::RemoveFile(path) => former(path),
+            Change::RemoveDirectory(path) => {
+                let mode = path.metadata().map_or(0o755, |metadata| metadata.mode() & 0o7777);
+                Ok(Change::MakeDirectory { path: path.clone(), mode })
+            }
+        }
+    }
+
     fn carry_out(self) -> anyhow::Result<()> {
         match self {
             Change::MakeDirectory { path, mode } => system::make_directory(&path, mode)
@@ -179,5 +218,31 @@ impl Change {
             Change::RemoveDirectory(path) => fs::remove_dir(&path)
                 .with_context(|| format!("cannot remove {}; run this as root", path.display())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_before_a_step_that_fails_is_taken_back() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::write(path("kept"), "as it was").unwrap();
+        fs::create_dir(path("old")).unwrap();
+        let write = |name: &str| Change::Write { path: path(name), text: "new".to_owned() };
+        let plan = Plan(vec![
+            Change::MakeDirectory { path: path("new"), mode: 0o755 },
+            write("new/file"),
+            write("kept"),
+            Change::RemoveFile(path("kept")),
+            Change::RemoveDirectory(path("old")),
+            Change::RemoveFile(path("missing")),
+        ]);
+        let error = format!("{:#}", plan.carry_out().unwrap_err());
+        assert!(error.starts_with("what was done before is taken back: cannot remove"), "{error}");
+        assert!(!path("new").exists() && path("old").is_dir());
+        assert_eq!(fs::read_to_string(path("kept")).unwrap(), "as it was");
     }
 }

@@ -46,6 +46,8 @@ struct Service {
     processes: usize,
     /// Those of them that have not loaded us, as far as one may know.
     processes_without: usize,
+    /// Those of them of which this user may not know whether they have.
+    processes_unknown: usize,
     /// Those of them that have counters.
     processes_accelerated: usize,
     /// Those of them whose counters are of another version, as before an upgrade.
@@ -140,7 +142,9 @@ impl Service {
             Err(_) => path.is_file().then_some(true),
         };
         let running = where_it_runs.pids();
-        let is_without = |pid: &&u32| live::has_loaded(**pid, RUNTIME_NAME) == Some(false);
+        let loaded: Vec<_> =
+            running.iter().map(|pid| live::has_loaded(*pid, RUNTIME_NAME)).collect();
+        let count_of = |known| loaded.iter().filter(|loaded| **loaded == known).count();
         let is_of_other_version = |skipped: &&Skipped| {
             skipped.objection == Objection::Version
                 && skipped.pid().is_some_and(|pid| running.contains(&pid))
@@ -157,7 +161,8 @@ impl Service {
             enabled,
             edited: matches!(&drop_in, Ok(Some(text)) if !drop_in::is_untouched(text)),
             processes: running.len(),
-            processes_without: running.iter().filter(is_without).count(),
+            processes_without: count_of(Some(false)),
+            processes_unknown: count_of(None),
             processes_accelerated: accelerated.len(),
             processes_of_other_version: survey.skipped.iter().filter(is_of_other_version).count(),
             handshakes: sum(|counts| counts.handshakes),
@@ -215,6 +220,10 @@ impl Service {
                  something keeps LD_PRELOAD or the libraries from it (a wrapper, AppArmor): \
                  `journalctl -u {unit} | grep -e widelane -e ld.so`, \
                  docs/operate/troubleshooting.md"
+            )),
+            (_, 0) if self.processes_unknown > 0 => Some(format!(
+                "it was not restarted since it was enabled (`systemctl restart {unit}`), or no \
+                 handshake came to it yet, or it cannot write its counters; root can tell which"
             )),
             (_, 0) => Some(format!(
                 "no handshake came to it yet, or it cannot write its counters: \
@@ -375,6 +384,15 @@ mod tests {
                 assert!(advice.contains(part), "{part} is missing in {advice}");
             }
         }
+    }
+
+    #[test]
+    fn what_this_user_may_not_know_is_not_guessed() {
+        // The libraries of a process that is not there cannot be known either.
+        let running = Running::Here(vec![4_194_305]);
+        let advice = System::new().advice(&Survey::default(), &running);
+        assert!(advice.starts_with("it was not restarted since it was enabled"), "{advice}");
+        assert!(advice.ends_with("root can tell which"), "{advice}");
     }
 
     #[test]

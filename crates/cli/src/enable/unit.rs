@@ -22,13 +22,21 @@ pub fn no_service(root: &Path, name: &str) -> String {
     }
 }
 
-/// Where units and their drop-ins are, strongest first.
-const DIRECTORIES: [&str; 5] = [
+/// Where units and their drop-ins are, strongest first (systemd.unit(5)).
+const DIRECTORIES: [&str; 13] = [
+    "etc/systemd/system.control",
+    "run/systemd/system.control",
+    "run/systemd/transient",
+    "run/systemd/generator.early",
     "etc/systemd/system",
+    "etc/systemd/system.attached",
     "run/systemd/system",
+    "run/systemd/system.attached",
+    "run/systemd/generator",
     "usr/local/lib/systemd/system",
     "usr/lib/systemd/system",
     "lib/systemd/system",
+    "run/systemd/generator.late",
 ];
 
 /// What concerns us of a service.
@@ -52,6 +60,8 @@ pub struct Unit {
     pub is_dynamic_user: bool,
     /// Settings in force that hide directories from it.
     pub hidden_by: Vec<&'static str>,
+    /// Settings in force that give it a file system of its own.
+    pub rooted_by: Vec<&'static str>,
     /// The files that it takes its environment from, as systemd is told of them.
     pub environment_files: Vec<String>,
 }
@@ -154,7 +164,13 @@ impl Unit {
                  {PRELOAD}, widelane is not loaded; set it in the unit instead"
             )
         });
-        remark.into_iter().chain(unread).collect()
+        let rooted = self.rooted_by.iter().map(|setting| {
+            format!(
+                "{setting}= gives it a file system of its own: the libraries of widelane have to \
+                 be in there, under the same paths, and /run/widelane if it is to have counters"
+            )
+        });
+        remark.into_iter().chain(unread).chain(rooted).collect()
     }
 
     /// The file that a value of `EnvironmentFile` names; none of a pattern, or where the service
@@ -176,6 +192,8 @@ impl Unit {
                 "ProtectSystem" => self.is_read_only = value == "strict",
                 "ProtectHome" => self.set_hiding("ProtectHome", &value),
                 "PrivateTmp" => self.set_hiding("PrivateTmp", &value),
+                "RootDirectory" => self.set_root("RootDirectory", &value),
+                "RootImage" => self.set_root("RootImage", &value),
                 "DynamicUser" => self.is_dynamic_user = is_true(&value),
                 "Environment" if value.is_empty() && is_behind_ours(path) => bail!(
                     "{} clears the environment and is read after {FILE_NAME}, so that widelane \
@@ -217,7 +235,20 @@ impl Unit {
         Ok(())
     }
 
+    fn set_root(&mut self, setting: &'static str, value: &str) {
+        self.rooted_by.retain(|other| *other != setting);
+        if !["", "/"].contains(&value) {
+            self.rooted_by.push(setting);
+        }
+    }
+
     fn set_program(&mut self, root: &Path, name: &str, command: &str) {
+        // An empty command takes back those before it.
+        if command.is_empty() {
+            self.program = PathBuf::new();
+            (self.is_privileged, self.is_program_unknown) = (false, false);
+            return;
+        }
         let words = words(command);
         let word = words.first().map_or("", String::as_str);
         // Prefixes change how it is started, not what.
@@ -908,6 +939,47 @@ mod tests {
         for (remark, file) in remarks.iter().zip(["-/etc/default/server.d/*.env", "%t/server"]) {
             assert!(remark.contains(&format!("EnvironmentFile={file} names")), "{remark}");
         }
+    }
+
+    #[test]
+    fn a_file_system_of_its_own_is_told() {
+        let system = System::new(&format!("{UNIT}RootDirectory=/srv/jail\nRootImage=\n"));
+        let remarks = system.find().unwrap().remarks(system.0.path());
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
+        assert!(remarks[0].starts_with("RootDirectory= gives it"), "{remarks:?}");
+        let own = "[Service]\nRootDirectory=/\n";
+        system.write("etc/systemd/system/server.service.d/a.conf", own);
+        assert!(system.find().unwrap().remarks(system.0.path()).is_empty());
+    }
+
+    #[test]
+    fn a_command_that_was_taken_back_is_no_directory() {
+        let system = System::new(&format!("{UNIT}ExecStart=\n"));
+        // Where systemd looks for programs.
+        system.write("usr/local/sbin/other", "");
+        assert!(system.refusal().contains("starts no program"));
+    }
+
+    #[test]
+    fn units_that_generators_and_commands_have_made_are_found() {
+        let system = System::new(UNIT);
+        let program = |file: &str| format!("[Service]\nExecStart={file}\n");
+        system.write("run/systemd/generator.late/old.service", &program("/etc/init.d/old"));
+        let old = Unit::find(system.0.path(), "old").unwrap();
+        assert_eq!(old.program, Path::new("/etc/init.d/old"));
+        // Strongest last.
+        for place in ["generator.late", "generator", "system", "transient", "system.control"] {
+            system.write(
+                &format!("run/systemd/{place}/server.service"),
+                &program(&format!("/{place}")),
+            );
+            let weaker = place == "generator.late";
+            let expected = if weaker { "/usr/sbin/server".into() } else { format!("/{place}") };
+            assert_eq!(system.find().unwrap().program, Path::new(&expected), "{place}");
+        }
+        let preload = "[Service]\nEnvironment=LD_PRELOAD=/late.so\n";
+        system.write("etc/systemd/system.control/server.service.d/zz.conf", preload);
+        assert!(system.refusal().contains("zz.conf"));
     }
 
     #[test]

@@ -60,7 +60,7 @@ const COUNTERS: &[Counter] = &[
         help: "Batches by number of operations in them",
         figures: |counts| {
             let fills = counts.batches_by_fill.iter().enumerate().skip(1);
-            let fills = fills.filter(|(fill, _)| *fill <= counts.lanes);
+            let fills = fills.filter(|(fill, count)| *fill <= counts.lanes || **count > 0);
             fills.map(|(fill, count)| (vec![("fill", fill.to_string())], *count)).collect()
         },
     },
@@ -363,6 +363,7 @@ mod tests {
     fn survey(command: &str) -> Survey {
         let mut counts = Counts { lanes: 8, handshakes: 12, ..Counts::default() };
         counts.batches_by_fill[8] = 3;
+        counts.batches_by_fill[16] = 2;
         counts.waits_by_bucket[5] = 2;
         counts.waits_by_bucket[WAIT_BUCKETS - 1] = 1;
         counts.wait_ns_total = 3_000_000_000;
@@ -398,6 +399,8 @@ mod tests {
             "# TYPE widelane_handshakes counter",
             "widelane_handshakes_total{pid=\"77\",command=\"nginx\"} 12\n",
             "widelane_batches_total{pid=\"77\",command=\"nginx\",fill=\"8\"} 3\n",
+            "widelane_batches_total{pid=\"77\",command=\"nginx\",fill=\"1\"} 0\n",
+            "widelane_batches_total{pid=\"77\",command=\"nginx\",fill=\"16\"} 2\n",
             "widelane_wait_seconds_count{pid=\"77\",command=\"nginx\"} 3\n",
             "widelane_wait_seconds_sum{pid=\"77\",command=\"nginx\"} 3.0\n",
             "le=\"0.000032\",pid=\"77\",command=\"nginx\"} 2\n",

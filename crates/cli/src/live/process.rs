@@ -98,13 +98,15 @@ fn is_named(pid: u32, program: &OsStr) -> bool {
 }
 
 /// Whether a process is in the control group of a service, by its file `cgroup`. A template stands
-/// for all its instances.
+/// for all its instances. The units of a container lie below the unit that it is for us.
 fn is_in_unit(groups: &str, service: &str) -> bool {
     let is_of_it = |part: &str| match part.strip_suffix(".service") {
         Some(unit) if service.ends_with('@') => unit.starts_with(service),
         unit => unit == Some(service),
     };
-    groups.lines().any(|line| line.rsplit(':').next().is_some_and(|it| it.split('/').any(is_of_it)))
+    let is_unit = |part: &&str| part.ends_with(".service") || part.ends_with(".scope");
+    let units = groups.lines().filter_map(|line| line.rsplit(':').next()?.split('/').find(is_unit));
+    units.into_iter().any(is_of_it)
 }
 
 /// Whether a process has loaded a library of this file name; nothing if we may not know.
@@ -179,6 +181,10 @@ mod tests {
         assert!(is_in_unit("1:name=systemd:/system.slice/apache2.service/sub\n0::/\n", unit));
         for other in ["", "0::/", "0::/system.slice/xapache2.service", "0::/apache2.service.d"] {
             assert!(!is_in_unit(other, unit), "{other}");
+        }
+        for contained in ["docker.service/1f", "docker-1f.scope", "systemd-nspawn@a.service"] {
+            let groups = format!("0::/system.slice/{contained}/system.slice/apache2.service\n");
+            assert!(!is_in_unit(&groups, unit), "{groups}");
         }
         let instance = "0::/system.slice/system-haproxy.slice/haproxy@web.service\n";
         assert!(is_in_unit(instance, "haproxy@") && is_in_unit(instance, "haproxy@web"));

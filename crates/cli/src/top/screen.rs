@@ -39,7 +39,8 @@ fn draw_until_quit(
     let mut next_look = Instant::now() + interval.min(FIRST_INTERVAL_MAX);
     while !stop.load(Ordering::Relaxed) {
         terminal.draw(|frame| screen.draw(frame))?;
-        if event::poll(next_look.saturating_duration_since(Instant::now()))?
+        let left = next_look.saturating_duration_since(Instant::now());
+        if event::poll(left.min(SIGNAL_WAIT_MAX))?
             && let Event::Key(key) = event::read()?
             && screen.press(key) == Answer::Quit
         {
@@ -54,6 +55,9 @@ fn draw_until_quit(
     }
     Ok(())
 }
+
+/// The longest time until a signal that ends the program is noticed.
+const SIGNAL_WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// The longest time to the second look.
 const FIRST_INTERVAL_MAX: Duration = Duration::from_millis(500);
@@ -202,15 +206,23 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
         counted(row.threads, "thread", "threads")
     );
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), kinds);
+    // Sixteen bars take the room of eight.
+    let is_wide = row.fills.len() > 8;
+    let is_labelled = |fill: usize| !is_wide || fill.is_multiple_of(4);
     let bars: Vec<Bar<'_>> = row
         .fills
         .iter()
         .zip(1..)
-        .map(|(batches, fill)| Bar::default().value(*batches).label(Line::from(fill.to_string())))
+        .map(|(batches, fill)| {
+            let label = if is_labelled(fill) { fill.to_string() } else { String::new() };
+            Bar::default().value(*batches).label(Line::from(label))
+        })
         .collect();
+    let (width, gap) = if is_wide { (2, 0) } else { (3, 1) };
     let chart = BarChart::default()
         .data(BarGroup::default().bars(&bars))
-        .bar_width(3)
+        .bar_width(width)
+        .bar_gap(gap)
         .block(Block::bordered().title(" batches by fill, now "));
     frame.render_widget(chart, fills);
 }

@@ -218,7 +218,7 @@ pub const COLUMNS: &[Column] = &[
     Column {
         title: "Fill",
         kind: Kind::Number,
-        cell: |row| words(row.fill_mean, |fill| format!("{fill:.1} of {}", row.lanes)),
+        cell: |row| words(row.fill_mean, |fill| format!("{fill:.1} of {}", row.fills.len())),
     },
     Column {
         title: "Wait µs",
@@ -306,7 +306,7 @@ impl Row {
             policy_why: total.choice.as_ref().map(Choice::words),
             kinds: kinds(total),
             ciphers: ciphers(total),
-            fills: window.fills()[1..=total.lanes.min(window.fills().len() - 1)].to_vec(),
+            fills: window.fills()[1..=total.widest()].to_vec(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The script that installs the archive (`packaging/tarball/install`), in a directory.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,8 +10,12 @@ use widelane_testkit::program;
 use crate::enable::{DROP_IN, System};
 use crate::widelane;
 
-const MANIFEST: [&str; 3] =
-    ["bin/widelane", "lib/widelane/widelane.so", "lib/widelane/libwidelane_runtime.so"];
+const MANIFEST: [&str; 4] = [
+    "bin/widelane",
+    "lib/widelane/widelane.so",
+    "lib/widelane/libwidelane_runtime.so",
+    "lib/systemd/system/widelane-exporter.service",
+];
 
 /// An archive with what servers need, as it is once unpacked.
 struct Archive(tempfile::TempDir);
@@ -25,7 +29,11 @@ impl Archive {
         for file in MANIFEST {
             let path = archive.path().join("files").join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
+            let text =
+                if file.ends_with(".service") { "ExecStart=/usr/bin/widelane\n" } else { "" };
+            fs::write(&path, text).unwrap();
+            // As an archive is unpacked where the umask is 077.
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         }
         let own = Path::new(env!("CARGO_BIN_EXE_widelane"));
         program::install(own, &archive.path().join("files/bin/widelane"));
@@ -58,6 +66,33 @@ fn a_relative_root_is_seen_from_where_the_caller_is() {
     assert_eq!(files(archive.0.path()).len(), contents.len());
     let (done, said) = archive.install(here.path(), &["--root", ""]);
     assert!(!done && said.contains("--root needs a directory"), "{said}");
+}
+
+#[test]
+fn modes_are_those_of_programs_and_files_and_units_name_the_program() {
+    let (archive, here) = (Archive::new(), tempfile::tempdir().unwrap());
+    let root = here.path().to_str().unwrap();
+    let (done, said) = archive.install(here.path(), &["--prefix", "/opt/100%//", "--root", root]);
+    assert!(done, "{said}");
+    let path = |file: &str| here.path().join("opt/100%").join(file);
+    for (file, mode) in MANIFEST.into_iter().zip([0o755, 0o644, 0o644, 0o644]) {
+        let found = path(file).metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{file}");
+    }
+    let unit = fs::read_to_string(path(MANIFEST[3])).unwrap();
+    assert_eq!(unit, "ExecStart=/opt/100%%/bin/widelane\n");
+}
+
+#[test]
+fn prefixes_that_would_end_up_elsewhere_are_refused() {
+    let (archive, here) = (Archive::new(), tempfile::tempdir().unwrap());
+    for prefix in ["/", "//", "/opt/a&b", "/opt/a|b", "/opt/a\\b", "opt"] {
+        let root = here.path().join("root");
+        let arguments = ["--prefix", prefix, "--root", root.to_str().unwrap()];
+        let (done, said) = archive.install(here.path(), &arguments);
+        assert!(!done && said.contains("--prefix"), "{prefix}: {said}");
+        assert!(!root.exists(), "{prefix}");
+    }
 }
 
 #[test]

@@ -124,8 +124,14 @@ pub struct Core {
 /// Pace of the core while a level is being granted.
 const PACE_UNGRANTED: f64 = 0.25;
 
+/// The most cycles of a part of a request: half a minute.
+const CYCLES_MAX: f64 = 1e11;
+
 /// Simulated time of one core, in microseconds.
 const SPAN_US: f64 = 4e6;
+
+/// The most simulated requests: very short ones end the simulation before its time.
+const REQUESTS_MAX: u64 = 20_000_000;
 
 /// The level that a class asks for, by Intel's rules.
 pub fn level_of(class: LicenceClass, dense: bool) -> usize {
@@ -147,15 +153,17 @@ impl Workload {
         let workload: Workload =
             toml::from_str(text).map_err(|error| ModelError::Workload(error.to_string()))?;
         let sound = workload.cores > 0
-            && workload.scalar_cycles >= 1.0
+            && (1.0..=CYCLES_MAX).contains(&workload.scalar_cycles)
             && (0.0..=1.0).contains(&workload.kernel_share)
-            && workload.choices.iter().all(|choice| choice.cycles >= 0.0);
+            && workload.choices.iter().all(|choice| (0.0..=CYCLES_MAX).contains(&choice.cycles));
         if sound {
             workload.choices.iter().try_for_each(|choice| choice.level().map(drop))?;
             return Ok(workload);
         }
-        let what = "a workload has cores, scalar cycles, a share from 0 to 1, and no negative cost";
-        Err(ModelError::Workload(what.to_owned()))
+        Err(ModelError::Workload(format!(
+            "a workload has cores, scalar cycles, a share from 0 to 1, and no negative cost, each \
+             of at most {CYCLES_MAX:e} cycles"
+        )))
     }
 
     /// TLS handshakes with RSA-2048, in OpenSSL's code and in ours.
@@ -195,7 +203,7 @@ pub fn predict(
     let mut state = State::new(core);
     let mut random = Random(0x11ce);
     let mut requests = 0_u64;
-    while state.now_us < SPAN_US {
+    while state.now_us < SPAN_US && requests < REQUESTS_MAX {
         state.run(random.exponential() * workload.scalar_cycles, 0);
         if random.uniform() < workload.kernel_share {
             state.run(choice.cycles, level);

@@ -93,12 +93,19 @@ impl Table {
             }
         }
         let mut limits = table.cpus.iter().flat_map(|cpu| cpu.limits.iter().chain(&cpu.bases));
-        match limits.find(|limit| limit.licence >= LEVELS) {
-            Some(limit) => {
-                Err(ModelError::Table(format!("there is no licence level {}", limit.licence)))
-            }
-            None => Ok(table),
+        if let Some(limit) = limits.find(|limit| limit.licence >= LEVELS || !is_sound(limit.mhz)) {
+            return Err(ModelError::Table(match limit.licence >= LEVELS {
+                true => format!("there is no licence level {}", limit.licence),
+                false => format!("no CPU has a limit of {} MHz", limit.mhz),
+            }));
         }
+        let times = |generation: &Generation| {
+            [generation.halt_us, generation.grant_us, generation.hold_us].into_iter().flatten()
+        };
+        if let Some(us) = table.generations.iter().flat_map(times).find(|us| !is_sound(*us)) {
+            return Err(ModelError::Table(format!("no change of licences takes {us} µs")));
+        }
+        Ok(table)
     }
 
     /// The core of a CPU with so many cores active, for code that asks for level 0 and for `level`;
@@ -127,7 +134,7 @@ impl Table {
             let ambient = ambient_mhz.or_else(|| cpu.limit(0, cores));
             let by_fall = || Some(ambient? - generation.falls?[licence]);
             let own = if licence == 0 { ambient } else { cpu.limit(licence, cores) };
-            let limit = own.or_else(by_fall).filter(|mhz| *mhz > 0.0);
+            let limit = own.or_else(by_fall).filter(|mhz| *mhz > 0.0 && is_sound(*mhz));
             *mhz = limit
                 .ok_or_else(|| ModelError::NoLimit { cpu: name.to_owned(), level: licence })?;
         }
@@ -139,6 +146,11 @@ impl Table {
             base_mhz: cpu.bases.iter().find(|base| base.licence == level).map(|base| base.mhz),
         })
     }
+}
+
+/// Whether a clock in MHz or a time in microseconds can be one.
+fn is_sound(figure: f64) -> bool {
+    (0.0..=1e6).contains(&figure)
 }
 
 impl Cpu {

@@ -200,3 +200,28 @@ fn workloads_are_read_and_nonsense_is_refused() {
     assert!(refused("cores = 1\n").contains("scalar_cycles"));
     assert!(Table::parse("[[cpu]]\nname = 3\n").is_err());
 }
+
+#[test]
+fn what_is_not_finite_is_refused_and_short_requests_end() {
+    let text = |scalar: &str, cycles: &str| {
+        format!(
+            "cores = 4\nscalar_cycles = {scalar}\nkernel_share = 0.5\n\
+             [[choices]]\nname = \"a\"\nclass = \"512-heavy\"\ncycles = {cycles}\n"
+        )
+    };
+    assert!(Workload::parse(&text("1e5", "1e5")).is_ok());
+    for (scalar, cycles) in [("inf", "1.0"), ("nan", "1.0"), ("1e5", "inf"), ("1e5", "nan")] {
+        let refused = Workload::parse(&text(scalar, cycles)).unwrap_err().to_string();
+        assert!(refused.contains("no negative cost"), "{refused}");
+    }
+    let limit = |mhz: &str| {
+        let cpu = "[[cpu]]\nname = \"x\"\ngeneration = \"y\"\ncores = 4\n";
+        format!("{cpu}[[cpu.limits]]\nlicence = 0\ncores = 4\nmhz = {mhz}\nsource = \"\"\n")
+    };
+    assert!(Table::parse(&limit("3000.0")).is_ok());
+    assert!(Table::parse(&limit("inf")).is_err() && Table::parse(&limit("nan")).is_err());
+    // A request of one cycle: about ten billion of them would fit into the simulated time.
+    let short = Workload::parse(&text("1.0", "0.0")).unwrap();
+    let found = predict(&short, &short.choices[0], &SKYLAKE).unwrap();
+    assert!(found.requests_per_second > 1e9, "{found:?}");
+}

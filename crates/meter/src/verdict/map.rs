@@ -93,19 +93,27 @@ pub enum Advice {
         /// Those subjects.
         costly: Vec<String>,
     },
-    /// Nothing can be said.
-    CannotTell,
+    /// Nothing was found that costs anything, but not all subjects could be told.
+    CannotTell {
+        /// Subjects besides the control that are free.
+        told: usize,
+        /// Subjects that could not be told.
+        silent: usize,
+    },
 }
 
 /// Two looks at the ambient clock of one visit may differ by so much.
 const DRIFT_MAX: f64 = 0.03;
 
-/// A clock this much lower is a cap, at least.
+/// A clock this much lower is a cap, at least; only one that provably fell by less is free.
 const FALL_MIN: f64 = 0.015;
 
 /// A single use that costs less than this is as good as free: so much takes code that was not in
 /// the nearest cache.
 const SINGLE_US_MIN: f64 = 0.6;
+
+/// Fewest rounds of which a median has an interval.
+const ROUNDS_MIN: usize = 6;
 
 /// Resolution of the hold time.
 const HOLD_BIN_US: f64 = 100.0;
@@ -222,22 +230,25 @@ impl Evidence {
         let fall = control
             .and_then(|control| Ratio::of(&control.ratios))
             .map_or(FALL_MIN, |control| FALL_MIN.max(2.0 * (1.0 - control.low)));
-        let bound = 1.0 - fall;
         let hidden = has_licences
             && class.is_some_and(|class| class.width > widelane_cpu::Width::W128)
             && median(&self.ambient_mhz).is_some_and(|mhz| mhz * 1e6 <= tsc_hz * HEADROOM);
         let cannot_tell = |reason: String| Verdict::CannotTell { reason };
+        let taken = self.ratios.len() + self.rejected;
         let verdict = match (ratio, clock_mhz) {
-            (None, _) | (_, None) => cannot_tell(format!(
-                "only {} of {} rounds were quiet enough",
-                self.ratios.len(),
-                self.ratios.len() + self.rejected,
+            (None, _) | (_, None) if taken < ROUNDS_MIN => cannot_tell(format!(
+                "only {taken} rounds were taken, and a verdict needs {ROUNDS_MIN}"
             )),
-            (Some(ratio), Some(mhz)) if ratio.is_below(bound) => Verdict::CappedAt { mhz },
+            (None, _) | (_, None) => cannot_tell(format!(
+                "only {} of {taken} rounds were quiet enough",
+                self.ratios.len(),
+            )),
+            (Some(ratio), Some(mhz)) if ratio.is_below(1.0 - fall) => Verdict::CappedAt { mhz },
             (Some(_), _) if hidden => cannot_tell(
                 "the ambient clock is as low as a cap would be; try at another hour".to_owned(),
             ),
-            (Some(ratio), _) if !ratio.is_above(bound) => cannot_tell(format!(
+            // An unsteady control raises what a cap takes, and lowers nothing of what is free.
+            (Some(ratio), _) if !ratio.is_above(1.0 - FALL_MIN) => cannot_tell(format!(
                 "the ratio lies between {:.3} and {:.3}: the clock was unsteady",
                 ratio.low, ratio.high,
             )),
@@ -403,12 +414,17 @@ fn advice(findings: &[Finding]) -> Advice {
         .filter(|f| matches!(f.verdict, Verdict::CappedAt { .. } | Verdict::Costs { .. }))
         .map(|finding| finding.subject.clone())
         .collect();
-    let told = findings.iter().filter(|f| matches!(f.verdict, Verdict::Free)).count();
-    let silent =
-        findings.iter().filter(|f| matches!(f.verdict, Verdict::CannotTell { .. })).count();
+    // The control is free by definition, and a subject counts once, on however many cores.
+    let subjects = |is: fn(&Verdict) -> bool| {
+        let own = findings.iter().filter(|f| f.subject != CONTROL && is(&f.verdict));
+        own.map(|finding| finding.subject.as_str()).collect::<HashSet<_>>()
+    };
+    let silent = subjects(|verdict| matches!(verdict, Verdict::CannotTell { .. }));
+    let free = subjects(|verdict| matches!(verdict, Verdict::Free));
+    let told = free.difference(&silent).count();
     match costly.as_slice() {
-        [] if told > 4 * silent => Advice::NothingToDo,
-        [] => Advice::CannotTell,
+        [] if silent.is_empty() && told > 0 => Advice::NothingToDo,
+        [] => Advice::CannotTell { told, silent: silent.len() },
         _ => {
             // What costs something on one core mostly does on all.
             let mut named = HashSet::new();

@@ -65,14 +65,23 @@ pub fn duty(recording: &Recording) -> Result<Duty, TraceError> {
     let slow = told.iter().filter(|(_, ratio)| ratio.is_below(LOWER));
     let worst = slow.clone().min_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let shortest = slow.map(|((burst, _), _)| *burst).fold(f64::INFINITY, f64::min);
-    let verdict = match (told.len(), worst) {
-        (0, _) => "cannot tell: no cell had enough quiet rounds".to_owned(),
-        (_, None) => "free: scalar code keeps its speed beside every burst".to_owned(),
-        (_, Some(((burst, period), ratio))) => format!(
+    let lowest = told.iter().min_by(|a, b| a.1.low.total_cmp(&b.1.low));
+    let fitting = BURSTS_US.iter().flat_map(|burst| PERIODS_US.map(|period| *burst < period));
+    let cells = fitting.filter(|fits| *fits).count();
+    let verdict = match (worst, lowest) {
+        (_, None) => "cannot tell: no cell had enough quiet rounds".to_owned(),
+        (Some(((burst, period), ratio)), _) => format!(
             "scalar code keeps {:.0} % beside {}; bursts from {shortest} µs on cost it something",
             100.0 * ratio.value,
             cell(*burst, *period),
         ),
+        (None, Some(((burst, period), ratio))) if !ratio.is_above(LOWER) => {
+            format!("{} beside {}", between(*ratio), cell(*burst, *period))
+        }
+        _ if told.len() < cells => {
+            format!("cannot tell: {} of {cells} cells had too few quiet rounds", cells - told.len())
+        }
+        _ => "free: scalar code keeps its speed beside every burst".to_owned(),
     };
     Ok(Duty {
         subject: recording.fact("subject").unwrap_or("unknown").to_owned(),
@@ -81,6 +90,11 @@ pub fn duty(recording: &Recording) -> Result<Duty, TraceError> {
         kept,
         verdict,
     })
+}
+
+/// That an interval proves neither a loss nor that there is none.
+fn between(Ratio { low, high, .. }: Ratio) -> String {
+    format!("cannot tell: the ratio lies between {low:.3} and {high:.3}")
 }
 
 /// Parts of an experiment, and what they prove together.
@@ -118,8 +132,10 @@ pub fn sibling(recording: &Recording) -> Result<Comparison, TraceError> {
                     100.0 * together.value,
                     100.0 * first.value.min(second.value),
                 )
-            } else {
+            } else if together.is_above(first.high.min(second.high) - (1.0 - LOWER)) {
                 "free: together they lower the core no further than alone".to_owned()
+            } else {
+                format!("{} together, and alone it is {alone:.3} at least", between(together))
             }
         }
         _ => "cannot tell: too few rounds were quiet enough".to_owned(),
@@ -146,9 +162,12 @@ pub fn speculation(recording: &Recording) -> Result<Comparison, TraceError> {
                      dispatch through pointers",
                     100.0 * branch.value,
                 )
-            } else {
+            } else if branch.is_above(narrow.high.min(pointer.high) - (1.0 - LOWER)) {
                 "free: branches to a wide side that is never taken cost the clock nothing"
                     .to_owned()
+            } else {
+                let least = narrow.low.min(pointer.low);
+                format!("{} by branches, and otherwise it is {least:.3} at least", between(branch))
             }
         }
         _ => "cannot tell: too few rounds were quiet enough".to_owned(),
@@ -204,6 +223,18 @@ mod tests {
         record(experiment, shares, 10, 1)
     }
 
+    /// The same with the clock of a subject 5 % lower in every other round.
+    fn unsteady(mut recording: Recording, subject: &str) -> Recording {
+        let during =
+            |sample: &&mut Sample| sample.subject == subject && sample.phase == Phase::During;
+        for sample in recording.samples.iter_mut().filter(during) {
+            let share = if sample.round.is_multiple_of(2) { 1.0 } else { 0.95 };
+            let ticks = (sample.end - sample.begin) as f64 / share;
+            sample.end = sample.begin + ticks as u64;
+        }
+        recording
+    }
+
     /// So many rounds of it, on so many CPUs at once.
     fn record(experiment: &str, shares: &[(String, f64)], rounds: u32, cpus: usize) -> Recording {
         let facts = vec![("tsc_hz".to_owned(), "2e9".to_owned())];
@@ -246,8 +277,18 @@ mod tests {
 
     #[test]
     fn bursts_that_cost_nothing_are_free() {
-        let duty = duty(&recording("duty", &[(cell(10.0, 20.0), 1.0)])).unwrap();
+        let fits = |burst: f64| PERIODS_US.into_iter().filter(move |period| burst < *period);
+        let all: Vec<(String, f64)> = BURSTS_US
+            .iter()
+            .flat_map(|burst| fits(*burst).map(|period| (cell(*burst, period), 1.0)))
+            .collect();
+        let duty = duty(&recording("duty", &all)).unwrap();
         assert!(duty.verdict.starts_with("free"), "{}", duty.verdict);
+        let one = super::duty(&recording("duty", &all[1..])).unwrap();
+        assert_eq!(one.verdict, "cannot tell: 1 of 32 cells had too few quiet rounds");
+        let some = super::duty(&unsteady(recording("duty", &all), &all[3].0)).unwrap();
+        assert!(some.verdict.starts_with("cannot tell: the ratio lies between 0.95"), "{some:?}");
+        assert!(some.verdict.ends_with(&format!(" beside {}", all[3].0)), "{some:?}");
         let nothing = recording("duty", &[]);
         assert!(super::duty(&nothing).unwrap().verdict.starts_with("cannot tell"));
     }
@@ -261,6 +302,11 @@ mod tests {
         assert!(low.verdict.starts_with("together they lower the core to 80 %"), "{low:?}");
         let free = sibling(&recording("sibling", &shares(0.97))).unwrap();
         assert!(free.verdict.starts_with("free"), "{free:?}");
+        let unsteady = sibling(&unsteady(recording("sibling", &shares(0.97)), TOGETHER)).unwrap();
+        assert!(
+            unsteady.verdict.starts_with("cannot tell: the ratio lies between"),
+            "{unsteady:?}"
+        );
     }
 
     #[test]
@@ -284,6 +330,12 @@ mod tests {
         assert!(wide.verdict.contains("dispatch through pointers"), "{wide:?}");
         let free = speculation(&recording("speculation", &shares(0.99))).unwrap();
         assert!(free.verdict.starts_with("free"), "{free:?}");
+        let unsteady = unsteady(recording("speculation", &shares(0.99)), "branch");
+        let unsteady = speculation(&unsteady).unwrap();
+        assert!(
+            unsteady.verdict.starts_with("cannot tell: the ratio lies between"),
+            "{unsteady:?}"
+        );
         let few = speculation(&recording("speculation", &shares(0.99)[..2])).unwrap();
         assert!(few.verdict.starts_with("cannot tell"), "{few:?}");
     }

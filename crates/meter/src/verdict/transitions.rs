@@ -111,7 +111,7 @@ fn transition(subject: &str, trials: &[&Visit<'_>], tsc_hz: f64) -> Option<Trans
         up_us,
         throttled_to: unsettled.map(|(_, pace)| *pace).fold(1.0, f64::min),
         halt_us: (slice / slowest - slice).max(0.0),
-        down_us: settles(&light, light.last()?.1),
+        down_us: came_back(&light).and_then(|clock| settles(&light, clock)),
         heavy,
         light,
     })
@@ -149,6 +149,12 @@ fn relative(trace: Trace, reference: Option<f64>) -> Option<Trace> {
     Some(trace.into_iter().map(|(us, value)| (us, value / reference)).collect())
 }
 
+/// The clock at which a trace ends, over the ambient one, if that is where it was before.
+fn came_back(light: &[(f64, f64)]) -> Option<f64> {
+    let last: Vec<f64> = light.iter().rev().take(3).map(|(_, clock)| *clock).collect();
+    median(&last).filter(|clock| *clock >= 1.0 - SETTLED)
+}
+
 /// When a trace comes within [`SETTLED`] of `target` for good; a single point out of line does not
 /// count.
 fn settles(trace: &[(f64, f64)], target: f64) -> Option<f64> {
@@ -172,6 +178,11 @@ mod tests {
     /// Twenty trials on a core that is throttled to a quarter for 15 µs, halts, then runs heavy
     /// code at 2.2 GHz and stays there for a millisecond.
     fn recording(licensed: bool) -> Recording {
+        held(licensed, 10)
+    }
+
+    /// The same, with so many steps of about 82 µs until the clock is back, of 60.
+    fn held(licensed: bool, steps: usize) -> Recording {
         let mut recording =
             Recording::new("transitions", vec![("tsc_hz".to_owned(), TSC_HZ.to_string())]);
         let mut ticks = 10_u64;
@@ -200,7 +211,7 @@ mod tests {
             }
             (0..100).for_each(|_| keep(Phase::During, heavy, 2900.0, 0.0));
             for step in 0..60 {
-                keep(Phase::After, if step < 10 { heavy } else { 2900.0 }, 5800.0, 80.0);
+                keep(Phase::After, if step < steps { heavy } else { 2900.0 }, 5800.0, 80.0);
             }
         }
         recording
@@ -215,6 +226,14 @@ mod tests {
         assert!((800.0..1200.0).contains(&transition.down_us.unwrap()), "{transition:?}");
         assert!((transition.after_mhz - 2200.0).abs() < 5.0);
         assert!(transition.sentence().contains("0.25 of the pace"), "{}", transition.sentence());
+    }
+
+    #[test]
+    fn a_clock_that_never_comes_back_is_not_down_at_once() {
+        let [transition] = &judge(&held(true, 60)).unwrap()[..] else { panic!() };
+        assert_eq!(transition.down_us, None);
+        let sentence = transition.sentence();
+        assert!(sentence.contains("down in longer than was looked"), "{sentence}");
     }
 
     #[test]

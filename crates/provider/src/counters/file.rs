@@ -1,5 +1,5 @@
 //! The file of this process's counters, which others may read.
-#![allow(unsafe_code, reason = "reserves room on a disk")]
+#![allow(unsafe_code, reason = "reserves room on a disk, and asks for processes")]
 
 use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
@@ -79,8 +79,12 @@ fn of_ended(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
     Some((entry.metadata().ok()?.modified().ok()?, path))
 }
 
+/// Whether there is no such process. `/proc` may hide those of other users (`hidepid`).
 fn has_ended(pid: u32) -> bool {
-    !Path::new("/proc").join(pid.to_string()).exists() && Path::new("/proc/self").exists()
+    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return true };
+    // SAFETY: signal 0 reaches no process; the kernel only looks for it.
+    let missing = unsafe { libc::kill(pid, 0) } != 0;
+    missing && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 /// When a process started, in clock ticks after boot.
@@ -178,6 +182,12 @@ mod tests {
         sweep(dir.path());
         let left: Vec<_> = paths.iter().map(|path| path.exists()).collect();
         assert_eq!(left, [&[false; 3][..], &[true; ENDED_KEPT_MAX]].concat());
+    }
+
+    #[test]
+    fn a_process_that_takes_no_signal_has_not_ended() {
+        assert!(!has_ended(1) && !has_ended(process::id()));
+        assert!(has_ended(0) && has_ended(4_194_305) && has_ended(u32::MAX));
     }
 
     #[test]

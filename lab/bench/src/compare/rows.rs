@@ -301,7 +301,7 @@ impl Record {
 
     fn count_histograms(&self, subject: Subject, counts: &Counts) -> Vec<ResultHistogram> {
         let fills = counts.fills();
-        let fill = (1..=counts.lanes.min(fills.len() - 1))
+        let fill = (1..=counts.widest())
             .map(|jobs| Bucket { upto: jobs as f64, count: fills[jobs] })
             .collect();
         let wait = (counts.waits_by_bucket.iter().enumerate())

@@ -7,7 +7,7 @@ use widelane_results::{Measurement, Pair, Results, Row, Status};
 use super::{Implementation, Plan};
 use crate::compare::CompareError;
 use crate::compare::rows::{REQUESTS, SERVER_CPU_PER_REQUEST, rate, server_cpu};
-use crate::pairs::{self, Basis, Of};
+use crate::pairs::{self, ACCEPTED_SHARE_MIN, Basis, Of};
 use crate::server::ServerError;
 use crate::stats::{self, median};
 
@@ -86,7 +86,7 @@ impl Record {
             // What is kept can be relied on no more than what it is a part of.
             let of_first = bases[0].objection.as_ref();
             let of_first = of_first.map(|objection| format!("of the first share, {objection}"));
-            let of_kept = basis.objection.clone().or(of_first);
+            let of_both = basis.objection.clone().or(of_first);
             for (place, &implementation) in self.subjects.iter().enumerate() {
                 let blank = share.blank(place, implementation, basis);
                 for (metric, of) in
@@ -95,21 +95,19 @@ impl Record {
                     results.rows.push(compared(&blank, implementation, basis, metric, of));
                 }
                 let kept = kept(share, first, implementation);
+                let of_kept = of_both.clone().or(kept.objection);
                 let clock = share.clock(place, basis);
-                let objections = [of_kept.clone(), basis.objection.clone()];
-                for (((metric, unit), value), objection) in
-                    [(KEPT, kept), (CLOCK, clock)].into_iter().zip(objections)
-                {
-                    if let Some(value) = value {
-                        results.rows.push(Row {
-                            metric: metric.to_owned(),
-                            unit: unit.to_owned(),
-                            value: Some(value),
-                            status: status(&objection),
-                            reason: objection,
-                            ..blank.clone()
-                        });
-                    }
+                let row = |(metric, unit): (&str, &str), value, objection: Option<String>| Row {
+                    metric: metric.to_owned(),
+                    unit: unit.to_owned(),
+                    value,
+                    status: status(&objection),
+                    reason: objection,
+                    ..blank.clone()
+                };
+                results.rows.push(row(KEPT, kept.value, of_kept));
+                if clock.is_some() {
+                    results.rows.push(row(CLOCK, clock, basis.objection.clone()));
                 }
             }
         }
@@ -128,10 +126,11 @@ impl Record {
         bases: &[Basis<'_>],
     ) -> Option<String> {
         let part = |(share, basis): (&Share, &Basis<'_>)| {
-            let kept = kept(share, &self.shares[0], implementation)?;
-            if basis.objection.is_some() {
+            let kept = kept(share, &self.shares[0], implementation);
+            if basis.objection.is_some() || kept.objection.is_some() {
                 return None;
             }
+            let kept = kept.value?;
             let clock = share.clock(place, basis);
             let clock = clock.map_or(String::new(), |mhz| format!(" at {mhz:.0} MHz"));
             let room = share.room(place, basis).map_or("OpenSSL's own", |room| room.name());
@@ -230,8 +229,15 @@ pub fn missing(error: &CompareError) -> Option<Row> {
     })
 }
 
-/// Requests under a share over those of the same rounds under the first: the median.
-fn kept(share: &Share, first: &Share, implementation: Implementation) -> Option<f64> {
+/// What is kept of the requests, and why that cannot be relied on, if so.
+struct Kept {
+    value: Option<f64>,
+    objection: Option<String>,
+}
+
+/// Requests under a share over those of the same rounds under the first: the median. It takes half
+/// of the rounds, as anything else does.
+fn kept(share: &Share, first: &Share, implementation: Implementation) -> Kept {
     let rates = |share: &Share| -> Vec<(u32, f64)> {
         let sound = share.pairs.iter().filter(|pair| pair.status == Status::Ok);
         sound
@@ -247,7 +253,13 @@ fn kept(share: &Share, first: &Share, implementation: Implementation) -> Option<
         .into_iter()
         .filter_map(|(round, rate)| Some(rate / of_round(round)?))
         .collect();
-    median(&ratios)
+    let taken = share.pairs.len();
+    let is_enough = !ratios.is_empty() && ratios.len() as f64 >= taken as f64 * ACCEPTED_SHARE_MIN;
+    let objection = format!(
+        "only {} of {taken} rounds count under this share and under the first",
+        ratios.len()
+    );
+    Kept { value: median(&ratios), objection: (!is_enough).then_some(objection) }
 }
 
 #[cfg(test)]
@@ -352,6 +364,33 @@ mod tests {
         assert_eq!(row(&results, 100, "requests_per_second").status, Status::Ok);
         assert!(results.notes.is_empty(), "{:?}", results.notes);
         assert_eq!(row(&results_with(4), 100, "requests_kept").status, Status::Ok);
+    }
+
+    #[test]
+    fn what_rests_on_too_few_rounds_of_both_shares_is_rejected() {
+        let plan = plan(None);
+        // Half of the rounds count under each share, and `common` of them under both.
+        let kept = |common: u32| {
+            let mut record = Record::new(&plan);
+            for round in 0..8 {
+                let of = |one: &_| {
+                    let [mut first, mut other] = [sample(*one, 1000), sample(*one, 930)];
+                    first.measurement.resumed = u64::from(round >= 4);
+                    let counts = round < common || (4..8 - common).contains(&round);
+                    other.measurement.resumed = u64::from(!counts);
+                    [(0, first), (1, other)]
+                };
+                record.push(round, plan.implementations().iter().flat_map(of).collect());
+            }
+            let mut results = Results::default();
+            record.write(&mut results);
+            row(&results, 100, "requests_kept").clone()
+        };
+        let (few, none, enough) = (kept(1), kept(0), kept(4));
+        assert_eq!((enough.status, enough.value), (Status::Ok, Some(0.93)));
+        let reason = "only 1 of 8 rounds count under this share and under the first";
+        assert_eq!((few.status, few.reason.as_deref()), (Status::Rejected, Some(reason)));
+        assert_eq!((none.status, none.value), (Status::Rejected, None));
     }
 
     #[test]

@@ -55,8 +55,8 @@ impl Costs {
                 let openssl = of(&|row| row.subject == "openssl");
                 let (Some(ours), Some(openssl)) = (ours, openssl) else {
                     return Err(format!(
-                        "the results have no {scenario} beside OpenSSL; measure it: widelane speed \
-                         {operation} --jobs 1,2,3,4,5,6,7,8 --json FILE"
+                        "the results have no sound {scenario} beside OpenSSL; measure it: widelane \
+                         speed {operation} --jobs 1,2,3,4,5,6,7,8 --json FILE"
                     ));
                 };
                 *run += 1e6 / ours * jobs as f64;
@@ -67,12 +67,12 @@ impl Costs {
     }
 }
 
-/// The most operations per second of a scenario.
+/// The most operations per second of a scenario, of measurements that can be relied on.
 fn fastest(results: &Results, scenario: &str, is: &dyn Fn(&Row) -> bool) -> Option<f64> {
     let rows = results.rows.iter().filter(|row| {
         row.scenario == scenario
             && row.metric == "operations_per_second"
-            && row.status != Status::NotApplicable
+            && row.status == Status::Ok
             && is(row)
     });
     rows.filter_map(|row| row.value).max_by(f64::total_cmp)
@@ -115,6 +115,10 @@ mod tests {
         let both = ["rsa2048/private", "x25519/derive"].map(str::to_owned);
         let costs = Costs::of_speed(&results, &both).unwrap();
         assert_eq!(costs, Costs { native: 400_000, together: vec![200_000; JOBS_MAX] });
+        // What was rejected is no cost.
+        let mut doubtful = results.clone();
+        doubtful.rows.iter_mut().for_each(|row| row.status = Status::Rejected);
+        assert!(Costs::of_speed(&doubtful, &both).is_err());
         let error = Costs::of_speed(&results, &["rsa3072/private".to_owned()]).unwrap_err();
         assert!(error.contains("widelane speed rsa3072/private --jobs"), "{error}");
     }

@@ -18,6 +18,9 @@ const DRIFT_MAX: f64 = 0.03;
 /// Share of the CPUs below which a slice was more disturbed than measured.
 const CPU_SHARE_MIN: f64 = 0.05;
 
+/// Share of the CPUs below which somebody else, or a limit, has the rest.
+const CPU_SHARE_FULL: f64 = 0.8;
+
 /// Policies that are confirmed, beside those that they are held against.
 const FINALISTS: usize = 2;
 
@@ -147,15 +150,14 @@ fn confirmed(record: &Record, survey: &[Finding], confirmation: &[Finding]) -> D
 fn settle(record: &Record, findings: &[Finding]) -> Decision {
     if let Some(open) = findings.iter().find(|finding| finding.may_gain()) {
         let Candidate { names, .. } = &record.candidates[open.candidate];
+        let remedy = remedy(record);
         let reason = match open.gain {
             Some(gain) => format!(
-                "{} gets {:.3} done, and that may be {:.3} to {:.3}; take more --rounds, or a \
-                 quieter hour",
+                "{} gets {:.3} done, and that may be {:.3} to {:.3}; {remedy}",
                 names[0], gain.value, gain.low, gain.high
             ),
             None => format!(
-                "only {} of {} rounds were quiet enough to tell of {}; take more --rounds, or a \
-                 quieter hour",
+                "only {} of {} rounds were quiet enough to tell of {}; {remedy}",
                 open.quiet, open.taken, names[0]
             ),
         };
@@ -163,6 +165,19 @@ fn settle(record: &Record, findings: &[Finding]) -> Decision {
     }
     let highs = findings.iter().filter_map(|finding| finding.gain).map(|gain| gain.high - 1.0);
     Decision::Keep { resolution: highs.fold(0.0, f64::max) }
+}
+
+/// What may make the rounds tell more. Under a CPU limit, neither more rounds nor another hour.
+fn remedy(record: &Record) -> String {
+    let shares: Vec<f64> = record.slices.iter().map(|slice| slice.cpu_share).collect();
+    match median(&shares).filter(|share| *share < CPU_SHARE_FULL) {
+        Some(share) => format!(
+            "these threads got {:.0} % of their CPUs: a CPU limit (as of a control group) or a \
+             busy machine",
+            100.0 * share
+        ),
+        None => "take more --rounds, or a quieter hour".to_owned(),
+    }
 }
 
 /// What a stage tells of all its candidates but the first.

@@ -79,6 +79,7 @@ const RIVAL: &str = "rte_acl";
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     targets::check([args.json.as_deref()])?;
+    check_names(&args.rules)?;
     if let Some(rate) = args.updates {
         return updates::run(args, rate);
     }
@@ -139,6 +140,21 @@ fn flows(args: &Args, path: &Path, set: &RuleSet) -> anyhow::Result<Vec<Flow>> {
         bail!("the trace and {} are not of one version of IP", path.display());
     }
     Ok(flows)
+}
+
+/// Refuses two rule files that results could not tell apart.
+fn check_names(paths: &[PathBuf]) -> anyhow::Result<()> {
+    for (index, path) in paths.iter().enumerate() {
+        if let Some(other) = paths[..index].iter().find(|other| name(other) == name(path)) {
+            bail!(
+                "{} and {} would both be called {} in the results; rename one of them",
+                other.display(),
+                path.display(),
+                name(path)
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What a rule file is called in results.

@@ -15,7 +15,8 @@ pub struct Second {
     resumed: u64,
     answers: u64,
     failures: u64,
-    latency_us: [f64; 3],
+    /// Nothing where nothing finished.
+    latency_us: Option<[f64; 3]>,
 }
 
 /// The percentiles that are followed from second to second.
@@ -46,8 +47,9 @@ impl Second {
             resumed: tally.resumed,
             answers: tally.answers,
             failures: tally.failures(),
-            latency_us: FOLLOWED
-                .map(|(_, percent)| total.value_at_percentile(percent) as f64 / 1e3),
+            latency_us: (!total.is_empty()).then(|| {
+                FOLLOWED.map(|(_, percent)| total.value_at_percentile(percent) as f64 / 1e3)
+            }),
         }
     }
 }
@@ -96,10 +98,16 @@ impl Kept<'_> {
     fn tone(&self) -> Tone {
         let degraded = self.fleet.is_some_and(|fleet| !fleet.degraded.is_empty());
         match (self.crossed, self.doubts) {
+            ([], _) if self.has_finished_nothing() => Tone::Worse,
             ([], []) if !degraded && self.given_up.is_none() => Tone::Same,
             ([], _) => Tone::Unknown,
             (_, _) => Tone::Worse,
         }
+    }
+
+    fn has_finished_nothing(&self) -> bool {
+        let tally = &self.outcome.tally;
+        tally.handshakes() + tally.answers == 0
     }
 
     fn per_second(&self, count: u64) -> f64 {
@@ -116,6 +124,9 @@ impl Kept<'_> {
         let at = |percent| time(total.value_at_percentile(percent) as f64 / 1e9);
         let rate = self.per_second(count);
         let Target { host, port, .. } = self.target;
+        if self.has_finished_nothing() {
+            return format!("{host}:{port} finished no handshake.");
+        }
         if total.is_empty() && count > 0 {
             return format!("{host}:{port} gave {rate:.0} {what} per second, and no whole answer.");
         }
@@ -153,8 +164,10 @@ impl Kept<'_> {
             clients(("full", "count"), tally.full as f64),
             clients(("resumed", "count"), tally.resumed as f64),
         ];
-        if tally.body_bytes > 0 {
+        if tally.answers > 0 || tally.body_bytes > 0 {
             rows.push(clients(ANSWERS, self.per_second(tally.answers)));
+        }
+        if tally.body_bytes > 0 {
             let gigabits = self.per_second(tally.body_bytes) * 8e-9;
             rows.push(clients(("goodput", "Gbit/s"), gigabits));
         }
@@ -202,13 +215,13 @@ impl Kept<'_> {
         const SLACK: f64 = 0.05;
         let whole = (self.outcome.wall.as_secs_f64() + SLACK) as usize;
         let seconds = &self.seconds[..whole.min(self.seconds.len())];
-        let points = |pick: &dyn Fn(&Second) -> f64| {
-            let point = |(index, second)| [index as f64 + 1.0, pick(second)];
-            seconds.iter().enumerate().map(point).collect::<Vec<_>>()
+        let points = |pick: &dyn Fn(&Second) -> Option<f64>| {
+            let point = |(index, second)| Some([index as f64 + 1.0, pick(second)?]);
+            seconds.iter().enumerate().filter_map(point).collect::<Vec<_>>()
         };
         let mut rates = |subject, metric, pick: fn(&Second) -> u64| {
             if seconds.iter().any(|second| pick(second) > 0) {
-                let points = points(&|second| pick(second) as f64);
+                let points = points(&|second| Some(pick(second) as f64));
                 results.traces.push(trace(scenario, subject, metric, TIME, points));
             }
         };
@@ -216,9 +229,10 @@ impl Kept<'_> {
         rates("resumed", HANDSHAKES, |second| second.resumed);
         rates("answers", ANSWERS, |second| second.answers);
         rates("failures", FAILURES, |second| second.failures);
-        results.traces.extend(FOLLOWED.iter().enumerate().map(|(index, (name, _))| {
-            let points = points(&|second| second.latency_us[index]);
-            trace(scenario, name, LATENCY, TIME, points)
+        // A second in which nothing finished has no latency, and leaves a gap.
+        results.traces.extend(FOLLOWED.iter().enumerate().filter_map(|(index, (name, _))| {
+            let points = points(&|second| Some(second.latency_us?[index]));
+            (!points.is_empty()).then(|| trace(scenario, name, LATENCY, TIME, points))
         }));
     }
 }
@@ -304,4 +318,73 @@ fn us(seconds: f64) -> f64 {
 fn scenario(Target { host, port, .. }: &Target, what: &str) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     format!("load/{host}:{port}{what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The results of a load of three seconds, of which each counted what `seconds` has.
+    fn results(work: &Work, seconds: &[Tally]) -> Results {
+        let mut tally = Tally::new();
+        seconds.iter().for_each(|second| tally.add(second));
+        let seconds: Vec<Second> = seconds.iter().map(|second| Second::of(second, work)).collect();
+        let outcome = Outcome {
+            wall: Duration::from_secs(3),
+            busy: 0.1,
+            client_cpu: Duration::from_secs(1),
+            tally,
+            interrupted: false,
+        };
+        let target = "localhost:443".parse().unwrap();
+        let mut results = Results::default();
+        let (doubts, crossed, given_up, fleet) = (&[], &[], None, None);
+        let (target, outcome, seconds) = (&target, &outcome, &seconds);
+        Kept { target, work, seconds, outcome, doubts, crossed, given_up, fleet }
+            .fill(&mut results);
+        results
+    }
+
+    /// A second with some handshakes of 2 ms.
+    fn second(handshakes: u64) -> Tally {
+        let mut tally = Tally::new();
+        tally.full = handshakes;
+        tally.latency_ns.record_n(2_000_000, handshakes).unwrap();
+        tally
+    }
+
+    #[test]
+    fn a_second_in_which_nothing_finished_has_no_latency() {
+        let results = results(&Work::Handshake, &[second(5), second(0), second(7)]);
+        let p50 = results.traces.iter().find(|trace| trace.subject == "p50").unwrap();
+        let times: Vec<f64> = p50.points.iter().map(|[time, _]| *time).collect();
+        assert_eq!(times, [1.0, 3.0]);
+        assert!(p50.points.iter().all(|[_, latency]| *latency > 1000.0), "{p50:?}");
+        let full = results.traces.iter().find(|trace| trace.subject == "full").unwrap();
+        assert_eq!(full.points[1], [2.0, 0.0], "a rate of 0 is one");
+    }
+
+    #[test]
+    fn a_load_that_finished_nothing_has_no_latencies() {
+        let results = results(&Work::Handshake, &[second(0), second(0), second(0)]);
+        let answer = results.answer.unwrap();
+        assert_eq!(answer.sentence, "localhost:443 finished no handshake.");
+        assert_eq!(answer.tone, Tone::Worse);
+        assert!(results.traces.is_empty(), "{:?}", results.traces);
+    }
+
+    #[test]
+    fn answers_without_bodies_count() {
+        let (path, count) = ("/".to_owned(), 1);
+        let work = Work::Requests { path, count, body_bytes: None, pattern: None };
+        let mut answered = second(3);
+        answered.answers = 3;
+        answered.answer_ns.record_n(3_000_000, 3).unwrap();
+        let results = results(&work, &[answered, second(0), second(0)]);
+        let metric = |name: &str| results.rows.iter().find(|row| row.metric == name);
+        assert_eq!(metric("answers_per_second").unwrap().value, Some(1.0));
+        assert!(metric("goodput").is_none());
+    }
 }

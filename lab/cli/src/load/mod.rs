@@ -494,7 +494,10 @@ impl<'a> Live<'a> {
     fn show(&self, _second: usize, tally: &Tally) {
         let Some(bar) = &self.bar else { return };
         let total = Latency::Total.of(tally, self.work);
-        let at = |percent| shown::time(total.value_at_percentile(percent) as f64 / 1e9);
+        let at = |percent| match total.is_empty() {
+            true => "–".to_owned(),
+            false => shown::time(total.value_at_percentile(percent) as f64 / 1e9),
+        };
         bar.set_message(format!(
             "{}/s full, {}/s resumed, {}/s answers, {}/s failed; p50 {}, p99 {}",
             tally.full,

@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
     only: Vec<String>,
     /// Rounds; each visits every subject once
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 24)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 24)]
     rounds: u32,
     /// Leaves out the part that loads all cores at once
     #[arg(long)]
@@ -127,9 +127,21 @@ fn lead(map: &Map) -> (Tone, String) {
         Advice::Choose { costly } => {
             (Tone::Worse, format!("These cost the clock here: {}.", costly.join(", ")))
         }
-        Advice::CannotTell => (
+        Advice::CannotTell { told: 0, silent: 0 } => (
+            Tone::Unknown,
+            "Nothing but scalar code was measured: this says nothing about width.".to_owned(),
+        ),
+        Advice::CannotTell { told: 0, .. } => (
             Tone::Unknown,
             "The machine was too unsteady to tell; try again at a quieter hour.".to_owned(),
+        ),
+        Advice::CannotTell { told, silent } => (
+            Tone::Unknown,
+            format!(
+                "Nothing was found that costs the clock, but {silent} of {} subjects could not be \
+                 told; try again at a quieter hour.",
+                told + silent
+            ),
         ),
     }
 }

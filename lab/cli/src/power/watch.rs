@@ -13,6 +13,7 @@ use anyhow::Context;
 use widelane_cli::live::cpu_of;
 use widelane_cli::{output, system};
 use widelane_cpu::Machine;
+use widelane_meter::estimate::median;
 use widelane_meter::meter::{Meter, Reading};
 use widelane_meter::place;
 use widelane_meter::source::LicenceCounters;
@@ -107,7 +108,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn fill(results: &mut Results, clocks: &BTreeMap<usize, Vec<[f64; 2]>>, took: Duration) {
     let mut all: Vec<f64> = clocks.values().flatten().map(|[_, mhz]| *mhz).collect();
     all.sort_by(f64::total_cmp);
-    let (tone, sentence) = match (all.first(), all.get(all.len() / 2), all.last()) {
+    let (tone, sentence) = match (all.first(), median(&all), all.last()) {
         (Some(least), Some(median), Some(most)) => (
             Tone::Same,
             format!("The clock was {median:.0} MHz in the median, {least:.0} to {most:.0}."),

@@ -197,3 +197,29 @@ fn bench_refuses_a_cpu_that_no_system_has() {
     let said = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
     assert!(said.contains("there is no CPU 1024"), "{said}");
 }
+
+#[test]
+fn bench_refuses_rule_files_of_one_name() {
+    let directory = directory();
+    fs::create_dir(directory.path().join("other")).unwrap();
+    fs::copy(directory.path().join("a.rules"), directory.path().join("other/a.rules")).unwrap();
+    for more in [&["--alone"][..], &["--updates", "100"]] {
+        let arguments = [&["bench", "a.rules", "other/a.rules"][..], more].concat();
+        let refused = acl(directory.path(), &arguments).assert().code(1);
+        let said = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+        assert!(said.contains("a.rules and other/a.rules would both be called a"), "{said}");
+    }
+}
+
+#[test]
+fn bench_records_the_changes_that_were_made() {
+    let directory = directory();
+    let arguments = ["bench", "a.rules", "--updates", "100", "--rounds", "1", "--json", "r.json"];
+    acl(directory.path(), &arguments).assert().success();
+    let json = fs::read_to_string(directory.path().join("r.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let mut rows = results["rows"].as_array().unwrap().iter();
+    let row = rows.find(|row| row["metric"] == "changes_per_second").unwrap();
+    let rate = row["value"].as_f64().unwrap();
+    assert!((1.0..=101.0).contains(&rate), "{rate}");
+}

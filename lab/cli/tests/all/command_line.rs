@@ -38,6 +38,7 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["simulate", "--rest", "-5us"], "no time such as"),
         (&["simulate", "--rest", "200us", "--cost", "fast", "--native-cost", "1us"], "no time"),
         (&["speed", "--jobs", "9"], "1..=8"),
+        (&["power", "map", "--rounds", "5"], "6..=1000"),
         (&["compare", "--ciphers", "rc4"], "aes128-sha, aes128-sha-mac-first"),
     ] {
         let failure = widelane(arguments).code(2);

@@ -187,7 +187,9 @@ pub fn curves(results: &Results) -> Vec<Curves> {
                 series.points.push((place, value));
             }
             let ratio = match axis {
-                Axis::Load => row.ratio.filter(|_| row.rival.as_deref() == Some("native")),
+                Axis::Load => row
+                    .ratio
+                    .filter(|_| row.rival.as_deref() == Some("native") && row.status == Status::Ok),
                 _ => openssl_ratio(results, row)
                     .filter(|_| [words::CYCLES_PER_BYTE, words::CYCLES].contains(&metric)),
             };
@@ -287,6 +289,25 @@ mod tests {
         let results = Results { rows: vec![jobs, size], ..Results::default() };
         let families: Vec<String> = curves(&results).into_iter().map(|it| it.family).collect();
         assert_eq!(families, ["X25519 derive"]);
+    }
+
+    #[test]
+    fn no_ratio_of_a_partial_load_rests_on_rejected_rounds() {
+        let row = |load: u32, status| Row {
+            scenario: format!("nginx/tls1.3/rsa2048/x25519/load{load}"),
+            subject: "accelerated".to_owned(),
+            metric: words::SERVER_CPU.name.to_owned(),
+            value: Some(100.0),
+            rival: Some("native".to_owned()),
+            ratio: Some(0.5),
+            status,
+            reason: (status == Status::Rejected).then(|| "noise".to_owned()),
+            ..Row::default()
+        };
+        let rows = vec![row(30, Status::Ok), row(60, Status::Rejected)];
+        let curves = curves(&Results { rows, ..Results::default() });
+        let ratios = curves[0].ratios().unwrap();
+        assert_eq!(ratios.rows[0][1..], ["0.50×", "–"]);
     }
 
     #[test]

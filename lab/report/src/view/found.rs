@@ -107,14 +107,14 @@ impl Chart<'_> {
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
             let picked = [
-                values.first(),
-                sorted.first(),
-                sorted.get(sorted.len() / 2),
-                sorted.last(),
-                values.last(),
+                values.first().copied(),
+                sorted.first().copied(),
+                middle(&sorted),
+                sorted.last().copied(),
+                values.last().copied(),
             ];
-            let shown = |value: Option<&f64>| {
-                value.map_or(String::new(), |value| words::quantity(*value, self.unit))
+            let shown = |value: Option<f64>| {
+                value.map_or(String::new(), |value| words::quantity(value, self.unit))
             };
             table.rows.push([trace.subject.clone()].into_iter().chain(picked.map(shown)).collect());
         }
@@ -131,6 +131,13 @@ impl Chart<'_> {
         }
         table
     }
+}
+
+/// The median of sorted values: of an even number of them, halfway between the two in the middle.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    let upper = sorted.get(sorted.len() / 2)?;
+    let lower = sorted.get((sorted.len() - 1) / 2)?;
+    Some(lower + (upper - lower) / 2.0)
 }
 
 /// Averages of equal parts of a trace, as shares of the way from zero to the greatest; where none
@@ -269,6 +276,12 @@ mod tests {
     fn what_is_lost_is_lighter() {
         let shaded = [1.0, 0.96, 0.92, 0.8].map(|share| Cell(share).shaded());
         assert_eq!(shaded.concat(), "100.0 █96.0 ▓92.0 ▒80.0 ░");
+    }
+
+    #[test]
+    fn of_an_even_number_the_median_lies_between_two() {
+        let told = [&[][..], &[1.0], &[1.0, 2.0], &[1.0, 2.0, 4.0]].map(middle);
+        assert_eq!(told, [None, Some(1.0), Some(1.5), Some(2.0)]);
     }
 
     #[test]

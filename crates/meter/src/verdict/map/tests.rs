@@ -151,7 +151,7 @@ fn an_ambient_clock_as_low_as_the_cap_tells_nothing() {
     let finding = verdict_of(&map, "vpmadd52luq-512");
     let Verdict::CannotTell { reason } = &finding.verdict else { panic!("{finding:?}") };
     assert!(reason.contains("ambient clock"), "{reason}");
-    assert_eq!(map.advice, Advice::CannotTell);
+    assert_eq!(map.advice, Advice::CannotTell { told: 0, silent: SUBJECTS.len() - 1 });
 }
 
 #[test]
@@ -225,7 +225,44 @@ fn too_few_rounds_tell_nothing() {
     let map = judge(&SAPPHIRE_RAPIDS.record(&SUBJECTS, 4)).unwrap();
     let told = |finding: &Finding| !matches!(finding.verdict, Verdict::CannotTell { .. });
     assert!(!map.findings.iter().any(told), "{map:?}");
-    assert_eq!(map.advice, Advice::CannotTell);
+    let Verdict::CannotTell { reason } = &map.findings[0].verdict else { panic!("{map:?}") };
+    assert_eq!(reason, "only 4 rounds were taken, and a verdict needs 6");
+    assert_eq!(map.advice, Advice::CannotTell { told: 0, silent: SUBJECTS.len() - 1 });
+}
+
+/// As if the clock between bursts of a subject were at a share of what it was, by round.
+fn slowed(mut recording: Recording, subject: &str, share: fn(u32) -> f64) -> Recording {
+    let during = |sample: &&mut Sample| {
+        sample.subject == subject && matches!(sample.phase, Phase::Burst | Phase::During)
+    };
+    for sample in recording.samples.iter_mut().filter(during) {
+        let ticks = (sample.end - sample.begin) as f64 / share(sample.round);
+        sample.end = sample.begin + ticks as u64;
+    }
+    recording
+}
+
+#[test]
+fn an_unsteady_control_makes_no_cap_free() {
+    let zen = Machine { vendor: "AuthenticAMD", cap_mhz: 9999.0, ..SAPPHIRE_RAPIDS };
+    let subjects = ["scalar", "vaesenc-512", "vpmadd52luq-512"];
+    let unsteady = |round: u32| [1.0, 0.95, 1.0, 0.96][round as usize % 4];
+    let recording = slowed(zen.record(&subjects, 12), "scalar", unsteady);
+    let map = judge(&slowed(recording, "vpmadd52luq-512", |_| 0.97)).unwrap();
+    // It lost 3 %, less than twice what the control is unsteady by, and more than is free.
+    let Verdict::CannotTell { reason } = &verdict_of(&map, "vpmadd52luq-512").verdict else {
+        panic!("{map:?}")
+    };
+    assert!(reason.contains("unsteady"), "{reason}");
+    assert_eq!(verdict_of(&map, "vaesenc-512").verdict, Verdict::Free, "{map:?}");
+    assert_eq!(map.advice, Advice::CannotTell { told: 1, silent: 1 });
+}
+
+#[test]
+fn the_control_alone_tells_nothing_of_width() {
+    let map = judge(&SAPPHIRE_RAPIDS.record(&["scalar"], 8)).unwrap();
+    assert_eq!(map.findings[0].verdict, Verdict::Free);
+    assert_eq!(map.advice, Advice::CannotTell { told: 0, silent: 0 });
 }
 
 #[test]

@@ -114,6 +114,17 @@ fn noise_that_may_hide_a_gain_is_said_to() {
     let decision = judge(&record(&made)).decision;
     let Decision::CannotTell { reason } = decision else { panic!("{decision:?}") };
     assert!(reason.contains("may be") && reason.contains("--rounds"), "{reason}");
+    // Where a limit takes half of the CPUs away, more rounds are no remedy.
+    let mut limited = record(&Made { survey: &[1.0, 1.0, 1.0], noise: 0.3, rounds: 12, ..QUIET });
+    limited.slices.iter_mut().for_each(|slice| slice.cpu_share = 0.5);
+    let decision = judge(&limited).decision;
+    let Decision::CannotTell { reason } = decision else { panic!("{decision:?}") };
+    assert!(
+        reason.ends_with(
+            "got 50 % of their CPUs: a CPU limit (as of a control group) or a busy machine"
+        ),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -61,9 +61,12 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
             (middle, low.min(high), high)
         };
         let ((mhz, low, high), (mpps, ..)) = (range(&clocks), range(&rates));
+        let clock = match clocks.is_empty() {
+            true => "; the clock could not be metered".to_owned(),
+            false => format!(" at {mhz:.0} MHz ({low:.0} to {high:.0})"),
+        };
         output::print(&format!(
-            "{} bits, room {room}: {mpps:.2} Mpps per CPU-second at {mhz:.0} MHz ({low:.0} to \
-             {high:.0})",
+            "{} bits, room {room}: {mpps:.2} Mpps per CPU-second{clock}",
             width.bits()
         ))?;
     }
