@@ -18,7 +18,7 @@ pub use crate::kinds::{CipherKind, OperationKind};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 12;
+pub const COUNTERS_VERSION: u32 = 13;
 
 /// Pages of a process, two of the machine's each: more than most servers have threads.
 pub const COUNTERS_PAGES: usize = 64;
@@ -83,6 +83,9 @@ pub struct KindCounters {
     pub runs: AtomicU64,
     /// Groups of operations that were executed together, by one run or divided among several.
     pub meetings: AtomicU64,
+    /// Operations that one batch holds at most, on the first page only; 1 where there is nothing to
+    /// batch.
+    pub lanes: AtomicU64,
 }
 
 /// One of the policies that a process chooses from.
@@ -134,9 +137,9 @@ pub struct Counters {
     pub version: AtomicU32,
     /// Process that writes here.
     pub pid: AtomicU32,
-    /// Room of the batch kernel, as `widelane_cpu::Room as u32`.
+    /// Room of the batch kernel for RSA, as `widelane_cpu::Room as u32`.
     pub room: AtomicU32,
-    /// Lanes of the batch kernel; 1 where there is nothing to batch.
+    /// Lanes of the batch kernel for RSA; 1 where there is nothing to batch.
     pub lanes: AtomicU32,
     /// When the process started, in clock ticks after boot: field 22 of `/proc/<pid>/stat`. It
     /// tells the process from a later one of the same number; 0 where it could not be read.
@@ -228,13 +231,13 @@ mod tests {
     /// something counts the version up.
     #[test]
     fn the_layout_is_that_of_its_version() {
-        assert_eq!(COUNTERS_VERSION, 12);
+        assert_eq!(COUNTERS_VERSION, 13);
         assert_eq!((size_of::<Counters>(), COUNTERS_FILE_BYTES), (8192, 512 << 10));
         assert_eq!(offset_of!(Counters, version), 8);
         assert_eq!(offset_of!(Counters, handshakes), 704);
-        assert_eq!((offset_of!(Counters, kinds), size_of::<KindCounters>()), (720, 72));
-        assert_eq!((offset_of!(Counters, ciphers), size_of::<CipherCounters>()), (4176, 136));
-        assert_eq!((offset_of!(Counters, choice), size_of::<ChoiceCounters>()), (5264, 96));
+        assert_eq!((offset_of!(Counters, kinds), size_of::<KindCounters>()), (720, 80));
+        assert_eq!((offset_of!(Counters, ciphers), size_of::<CipherCounters>()), (4560, 136));
+        assert_eq!((offset_of!(Counters, choice), size_of::<ChoiceCounters>()), (5648, 96));
     }
 
     #[test]

@@ -105,7 +105,7 @@ counts! {
         handshakes,
     }
     others {
-        /// Lanes of the batch kernel; 0 where no process has counted yet.
+        /// Lanes of the batch kernel for RSA; 0 where no process has counted yet.
         lanes: usize,
         /// Executed batches by number of jobs.
         batches_by_fill: [u64; LANES_MAX + 1],
@@ -146,7 +146,10 @@ counts! {
         /// Groups of operations that were executed together, by one run or divided among several.
         meetings,
     }
-    others {}
+    others {
+        /// Operations that one batch holds at most; 0 where no process has counted yet.
+        lanes: usize,
+    }
 }
 
 /// The counters of one cipher.
@@ -248,6 +251,10 @@ impl Counts {
         // Whoever may write the file may write any number; sums of these do not overflow.
         counts.fields_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
         counts.lanes = first.u32(offset_of!(Counters, lanes)) as usize;
+        for (kind, counts) in OperationKind::ALL.into_iter().zip(&mut counts.by_kind) {
+            let begin = offset_of!(Counters, kinds) + size_of::<KindCounters>() * kind as usize;
+            counts.lanes = first.u64(begin + offset_of!(KindCounters, lanes)) as usize;
+        }
         counts.choice = Choice::parse(&first);
         Some((counts, claim))
     }
@@ -268,6 +275,9 @@ impl Counts {
     pub fn add(&mut self, other: &Counts) {
         self.combine(other, u64::wrapping_add);
         self.lanes = self.lanes.max(other.lanes);
+        for (mine, theirs) in self.by_kind.iter_mut().zip(&other.by_kind) {
+            mine.lanes = mine.lanes.max(theirs.lanes);
+        }
     }
 
     fn combine(&mut self, other: &Counts, with: fn(u64, u64) -> u64) {
@@ -409,6 +419,7 @@ mod tests {
             + OperationKind::X25519Derive as usize * size_of::<KindCounters>();
         put(derive + offset_of!(KindCounters, runs), &batches.to_ne_bytes());
         put(derive + offset_of!(KindCounters, single), &10u64.to_ne_bytes());
+        put(derive + offset_of!(KindCounters, lanes), &4u64.to_ne_bytes());
         let gcm = offset_of!(Counters, ciphers)
             + CipherKind::Aes256Gcm as usize * size_of::<CipherCounters>()
             + offset_of!(CipherCounters, messages_by_room);
@@ -432,7 +443,7 @@ mod tests {
         assert_eq!((between.jobs_batched, between.jobs_single), (20, 10));
         assert_eq!(between.full_share(), Some(0.0));
         let occurred: Vec<_> = between.kinds().filter(|(_, kind)| kind.operations() > 0).collect();
-        let expected = KindCounts { single: 10, runs: 5, ..KindCounts::default() };
+        let expected = KindCounts { single: 10, runs: 5, lanes: 4, ..KindCounts::default() };
         assert_eq!(occurred, [(OperationKind::X25519Derive, &expected)]);
         assert_eq!(between.jobs(), 10);
         assert_eq!(between.room_of(CipherKind::Aes256Gcm), Some(Room::Vaes256));

@@ -11,7 +11,7 @@ use widelane_bridge::counters::{Counters, OperationKind};
 
 use crate::batching::engine::qat::Devices;
 use crate::batching::queues::Queues;
-use crate::batching::{combining, event_loop};
+use crate::batching::{combining, event_loop, kinds};
 use crate::choosing::{self, Chooser};
 use crate::config::config;
 use crate::counters::{self, Pages};
@@ -174,7 +174,8 @@ impl Process {
 
     /// The counters of all threads.
     pub(crate) fn pages(&self) -> &Pages {
-        let open = || Pages::open(rsa::batch::widest(), config().counters_dir.as_deref());
+        let open =
+            || Pages::open(rsa::batch::widest(), kinds::lanes, config().counters_dir.as_deref());
         self.counters.get_or_init(open)
     }
 

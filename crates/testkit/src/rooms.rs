@@ -91,18 +91,24 @@ fn is_open(rooms: &[Room]) -> bool {
     rooms.iter().any(|room| room.is_supported() && policy.allows(*room))
 }
 
-/// Whether public-key operations can be batched, by CPU and policy. Says so if not.
+/// Whether operations of every kind can be batched, RSA's as well, by CPU and policy. Says so if
+/// not.
 pub fn has_lanes() -> bool {
     let has_lanes = is_open(&[Room::Ifma256, Room::Ifma512]);
     if !has_lanes {
-        eprintln!("nothing waits for others: no room with lanes is here and open");
+        eprintln!("RSA does not wait for others: no room with lanes for it is here and open");
     }
     has_lanes
 }
 
+/// Whether operations on elliptic curves can be batched, by CPU and policy.
+pub fn has_lanes_of_curves() -> bool {
+    is_open(&[Room::Fma256]) || has_lanes()
+}
+
 /// Whether operations of X25519 are done by kernels, by CPU and policy: in lanes, or one at a time.
 pub fn has_x25519() -> bool {
-    is_open(&[Room::Adx]) || has_lanes()
+    is_open(&[Room::Adx]) || has_lanes_of_curves()
 }
 
 /// Whether operations with private RSA keys are done by kernels, by CPU and policy: in lanes, or

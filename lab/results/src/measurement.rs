@@ -100,7 +100,7 @@ pub struct Operations {
     pub subject: String,
     /// Kind of operation: `rsa-2048`, `x25519-derive`, `p256-sign`.
     pub kind: String,
-    /// Lanes of the batch kernel.
+    /// Operations that one batch holds at most.
     pub lanes: u32,
     /// Runs of the batch kernel, those that filled pools included.
     pub batches: u64,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, process, slice};
 
 use widelane_bridge::counters::{
-    COUNTERS_FILE_BYTES, COUNTERS_MAGIC, COUNTERS_PAGES, COUNTERS_VERSION, Counters,
+    COUNTERS_FILE_BYTES, COUNTERS_MAGIC, COUNTERS_PAGES, COUNTERS_VERSION, Counters, OperationKind,
 };
 use widelane_cpu::Room;
 
@@ -47,9 +47,14 @@ pub(crate) fn begin_thread() {
 }
 
 impl Pages {
-    /// Makes the counters of this process, whose widest kernel for RSA has these lanes: in a file
-    /// of `dir` if it is given and can be written; what prevents that is said on stderr.
-    pub(crate) fn open((lanes, room): (usize, Room), dir: Option<&Path>) -> Self {
+    /// Makes the counters of this process, whose widest kernel for RSA has these lanes, and whose
+    /// kinds have as many as `lanes_of` says: in a file of `dir` if it is given and can be written;
+    /// what prevents that is said on stderr.
+    pub(crate) fn open(
+        (lanes, room): (usize, Room),
+        lanes_of: fn(OperationKind) -> usize,
+        dir: Option<&Path>,
+    ) -> Self {
         let mapped = dir.and_then(|dir| {
             file::map(dir)
                 .inspect_err(|error| {
@@ -71,6 +76,9 @@ impl Pages {
             .store(file::started_ticks(process::id()).unwrap_or(0), Ordering::Relaxed);
         first.room.store(room as u32, Ordering::Relaxed);
         first.lanes.store(lanes as u32, Ordering::Relaxed);
+        for (kind, counters) in OperationKind::ALL.into_iter().zip(&first.kinds) {
+            counters.lanes.store(lanes_of(kind) as u64, Ordering::Relaxed);
+        }
         first.pages_used.store(1, Ordering::Relaxed);
         first.magic.store(COUNTERS_MAGIC, Ordering::Release);
         pages

@@ -15,7 +15,7 @@ use widelane_bridge::counters::OperationKind;
 use widelane_host::counters::Counts;
 use widelane_ossl_sys::core::OsslParam;
 use widelane_testkit::hex;
-use widelane_testkit::rooms::{has_lanes, has_x25519};
+use widelane_testkit::rooms::{has_lanes_of_curves, has_x25519};
 
 use crate::common::ffi;
 use crate::common::process::{grown, in_child, prefer, setting};
@@ -170,7 +170,7 @@ fn a_key_that_we_hold_is_what_the_default_provider_makes_of_it() {
         };
         let before = pooled();
         let keys: Vec<_> = (0..32).map(|_| Key::generate(algorithm, group)).collect();
-        let has_kernels = if group == c"X25519" { has_x25519() } else { has_lanes() };
+        let has_kernels = if group == c"X25519" { has_x25519() } else { has_lanes_of_curves() };
         assert_eq!(pooled() > before, has_kernels && kind.is_some(), "{group:?}");
         let key = keys.last().expect("32 keys");
         // SAFETY: the key lives.
@@ -447,7 +447,7 @@ fn keys_that_nobody_wants_expire() {
         thread::sleep(Duration::from_millis(1100));
     }
     Key::generate(c"X25519", c"X25519");
-    assert_eq!(grown(place, before, pool_expired) > 0, has_lanes());
+    assert_eq!(grown(place, before, pool_expired) > 0, has_lanes_of_curves());
 }
 
 fn pool_expired(counters: &Counts) -> u64 {

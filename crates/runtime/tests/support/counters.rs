@@ -6,7 +6,7 @@ use std::path::Path;
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
 use widelane_host::counters::Counts;
-use widelane_testkit::rooms::{has_lanes, has_rsa, has_x25519};
+use widelane_testkit::rooms::{has_lanes, has_lanes_of_curves, has_rsa, has_x25519};
 
 /// Sums over all processes of a server, dead ones included.
 #[derive(Debug, Default)]
@@ -88,8 +88,8 @@ impl Sums {
         self.parked_of(kind) + self.by_kind[kind as usize].synchronous
     }
 
-    /// Whether there are lanes to fill, as CPU and policy say too; without, operations are done one
-    /// at a time, by a kernel for one job or by OpenSSL.
+    /// Whether RSA has lanes to fill, as CPU and policy say too; without, its operations are done
+    /// one at a time, by a kernel for one job or by OpenSSL.
     pub fn has_lanes(&self) -> bool {
         assert_eq!(self.lanes > 1, has_lanes(), "{self:?}");
         self.lanes > 1
@@ -106,7 +106,7 @@ impl Sums {
 
     /// Asserts that operations of this kind waited for others, and that none could not.
     pub fn assert_parked_kind(&self, kind: OperationKind) {
-        if !self.has_lanes() {
+        if !has_lanes_of(kind) {
             return self.assert_one_by_one();
         }
         assert!(self.parked_of(kind) > 0, "no {} was parked: {self:?}", kind.name());
@@ -152,7 +152,7 @@ impl Sums {
         let has_kernel = |kind: &OperationKind| match kind {
             OperationKind::X25519Derive => has_x25519(),
             OperationKind::Rsa2048 | OperationKind::Rsa3072 | OperationKind::Rsa4096 => has_rsa(),
-            _ => false,
+            kind => has_lanes_of(*kind),
         };
         let (with_kernel, others): (Vec<_>, Vec<_>) =
             OperationKind::ALL.into_iter().partition(has_kernel);
@@ -162,4 +162,10 @@ impl Sums {
         let parked: u64 = others.into_iter().map(|kind| self.parked_of(kind)).sum();
         assert_eq!(parked, 0, "{self:?}");
     }
+}
+
+/// Whether operations of a kind can be batched, by CPU and policy.
+fn has_lanes_of(kind: OperationKind) -> bool {
+    let is_on_curve = !kind.name().contains("rsa") && !kind.name().contains("mlkem");
+    if is_on_curve { has_lanes_of_curves() } else { has_lanes() }
 }

@@ -285,7 +285,7 @@ impl Record {
                 scenario: self.scenario.clone(),
                 subject: subject.name().to_owned(),
                 kind: kind.name().to_owned(),
-                lanes: counts.lanes as u32,
+                lanes: counted.lanes as u32,
                 batches: counted.runs,
                 meetings: counted.meetings,
                 batched: counted.batched,
