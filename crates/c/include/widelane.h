@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /**
- * What a call came to.
+ * Status of a call or a job.
  */
 typedef enum widelane_status {
   /**

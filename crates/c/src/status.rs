@@ -1,11 +1,11 @@
-//! What a call came to.
+//! Status codes, and the message of the last error.
 #![allow(unsafe_code, reason = "functions for C")]
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
 
-/// What a call came to.
+/// Status of a call or a job.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
