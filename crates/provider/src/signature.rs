@@ -2,8 +2,8 @@
 //! the private-key operation batched, and for some algorithms verification. An algorithm is a type
 //! that implements [`Signer`].
 //!
-//! That a signature is good may be our answer. That it is not never is: then the default provider
-//! verifies it as well, and what it answers is what the program hears, its errors included.
+//! We only ever report signatures as valid. Any other is verified again by the default provider,
+//! whose result and errors the program gets.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};

@@ -398,10 +398,11 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     }
 }
 
-/// What a call returns on another thread than the one that has the handshake's fibre; `None` if it
-/// goes on by itself.
+/// What a call returns on another thread than the one that has the handshake's fibre; `None` if
+/// libssl's own function is to be called.
 ///
-/// That thread lets the handshake go on before it sleeps, and then it is whoever's calls for it.
+/// The thread that has the fibre finishes it before it sleeps; then any thread may continue the
+/// handshake.
 fn told_elsewhere(handshake: &Handshake, call: Call) -> Option<c_int> {
     match handshake.state() {
         State::Idle => None,

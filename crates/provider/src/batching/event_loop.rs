@@ -373,7 +373,8 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
         }
         runtime::pause();
     }
-    // Or whoever runs this fibre resumes it for nothing.
+    // Reached after too many spurious resumes, or in a forked child: withdraw the request and
+    // execute it alone.
     with(|lanes| lanes.remove(|parked| Arc::ptr_eq(&parked.request, &request)));
     blocking::run_alone(&request)
 }

@@ -212,8 +212,9 @@ impl Key {
                 Some(_) => Some(Private::read(curve, &halves.private(curve.private_bytes())?)?),
                 None => None,
             };
-            // A certificate's key with which nobody signs here verifies. Who signs needs the room
-            // more than the point, which is made again where that key is a peer.
+            // A public key alone is used to verify, and keeps its decoded point. A key that signs
+            // does without, which saves memory; the point is decoded again should the key be used
+            // as a peer's.
             let is_half = private.is_none();
             Some((if is_half { public } else { Public::new(public.encoded) }, private))
         };

@@ -116,7 +116,7 @@ impl Plain {
             return None;
         }
         let curve = Curve::by_name(Algorithm::Ec, params::text_of(group)?.as_c_str())?;
-        // Nobody is made to copy as much as somebody claims.
+        // Sizes are checked before anything is copied: the caller may claim any.
         let fits = public.data_size == curve.public_bytes()
             && private.is_none_or(|private| private.data_size <= curve.private_bytes());
         if !fits {
