@@ -33,11 +33,11 @@ static LIST: OnceLock<CString> = OnceLock::new();
 /// before the provider is loaded.
 pub(crate) fn with_ml_kem(openssl: &OpenSsl) -> Option<CString> {
     let Some((numbers, names)) = offered(openssl) else {
-        say("OpenSSL does not tell its key-exchange groups; --pq changes nothing");
+        say("cannot read the default key-exchange groups of this OpenSSL; --pq has no effect");
         return None;
     };
     if numbers.contains(&NUMBER) {
-        say(&format!("OpenSSL offers {NAME} by itself; --pq changes nothing"));
+        say(&format!("OpenSSL offers {NAME} by default; --pq has no effect"));
         return None;
     }
     CString::new(format!("{NAME}:{}", names.join(":"))).ok()

@@ -204,7 +204,7 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
             return Err(Refusal::Busy);
         }
         if !wire::is_token(run) {
-            return Err(Refusal::Senseless("the name of the run"));
+            return Err(Refusal::Invalid("the name of a run must be 1 to 64 letters and digits"));
         }
         let (allowed, limits) = (self.agent.allowed.clone(), self.agent.limits);
         let course = specification.course.clone();

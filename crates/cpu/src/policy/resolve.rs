@@ -145,10 +145,10 @@ pub enum PolicyError {
         /// What the system said.
         error: io::Error,
     },
-    /// Somebody else could decide what runs here.
+    /// Other users could change the policy file.
     #[error(
-        "the policy {} {flaw}, who could change what runs here; make it root's or your own, \
-         writable for nobody else",
+        "the policy {} {flaw}; only root and you may be able to change what runs here: `chown` it \
+         to root or yourself, and `chmod go-w` it",
         path.display()
     )]
     Untrusted {
@@ -262,7 +262,7 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Who, other than root and the user and the group of this process, may write to the file.
+/// What lets users other than root and the user and the group of this process change the file.
 fn flaw(metadata: &Metadata) -> Option<String> {
     const WRITABLE_FOR_ALL: u32 = 0o002;
     const WRITABLE_FOR_GROUP: u32 = 0o020;
@@ -570,8 +570,8 @@ mod tests {
         assert_eq!(
             resolve(&inputs).unwrap_err().to_string(),
             format!(
-                "the policy {} can be written by group 65534, who could change what runs here; \
-                 make it root's or your own, writable for nobody else",
+                "the policy {} can be written by group 65534; only root and you may be able to \
+                 change what runs here: `chown` it to root or yourself, and `chmod go-w` it",
                 path.display()
             )
         );

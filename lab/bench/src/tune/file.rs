@@ -28,19 +28,19 @@ pub fn sentence(record: &Record, verdict: &Verdict) -> String {
             format!("All policies do this work alike: {first} stays.")
         }
         Decision::Keep { resolution } if *resolution <= 0.0 => {
-            format!("No policy gets as much done as {first}: it stays.")
+            format!("No policy gets as much work done as {first}, which is kept.")
         }
         Decision::Keep { resolution } => format!(
-            "No policy gets more done than {first}: it stays. What another one might gain for all \
-             that was measured: {:.1} % at most.",
+            "No policy gets more work done than {first}, which is kept. By these measurements, \
+             another policy could gain {:.1} % at most.",
             100.0 * resolution
         ),
         Decision::Change { candidate, gain } => format!(
-            "{} gets {} of the work done that {first} does.",
+            "{} does {} times the work of {first}.",
             record.candidates[*candidate].name(),
             words(gain)
         ),
-        Decision::CannotTell { reason } => format!("It cannot be told: {reason}."),
+        Decision::CannotTell { reason } => format!("The result is inconclusive: {reason}."),
     }
 }
 
@@ -63,7 +63,7 @@ pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Op
     };
     line(&sentence(record, verdict));
     for (name, gain) in over_extremes(record, verdict) {
-        line(&format!("Held against {name} it gets {} done.", words(&gain)));
+        line(&format!("It does {} times the work of {name}.", words(&gain)));
     }
     line("");
     let hypervisor = record.hypervisor.as_deref().unwrap_or("no hypervisor");
@@ -183,8 +183,8 @@ mod tests {
             confirmation: vec![finding(1.05)],
         };
         for (verdict, width, words) in [
-            (keep, Width::W256, "No policy gets more done than default: it stays."),
-            (change, Width::W512, "always-512 gets 1.050 (1.040 to 1.060) of the work done"),
+            (keep, Width::W256, "No policy gets more work done than default, which is kept."),
+            (change, Width::W512, "always-512 does 1.050 (1.040 to 1.060) times the work of"),
         ] {
             let before = Policy {
                 wait_max: Some(WaitMax::NONE),

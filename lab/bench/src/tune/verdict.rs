@@ -122,7 +122,7 @@ fn value(finding: &Finding) -> f64 {
 fn from(record: &Record, survey: &[Finding]) -> Decision {
     let name = |finding: &Finding| record.candidates[finding.candidate].name().to_owned();
     if let Some(better) = survey.iter().find(|finding| finding.gains()) {
-        let reason = format!("{} looks better, but was not confirmed", name(better));
+        let reason = format!("{} looks better, but was not confirmed; run it again", name(better));
         return Decision::CannotTell { reason };
     }
     settle(record, survey)
@@ -149,13 +149,13 @@ fn settle(record: &Record, findings: &[Finding]) -> Decision {
         let Candidate { names, .. } = &record.candidates[open.candidate];
         let reason = match open.gain {
             Some(gain) => format!(
-                "{} gets {:.3} done, and that may be {:.3} to {:.3}; take more --rounds, or a \
-                 quieter hour",
+                "{} does {:.3} times the work, in an interval of {:.3} to {:.3}; use more \
+                 --rounds, or a quieter machine",
                 names[0], gain.value, gain.low, gain.high
             ),
             None => format!(
-                "only {} of {} rounds were quiet enough to tell of {}; take more --rounds, or a \
-                 quieter hour",
+                "only {} of {} rounds of {} were quiet enough; use more --rounds, or a quieter \
+                 machine",
                 open.quiet, open.taken, names[0]
             ),
         };
