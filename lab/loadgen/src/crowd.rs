@@ -10,12 +10,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::arrivals::Schedule;
+use crate::configurations::Configurations;
 use crate::connection::{Shared, Step};
 use crate::load::LoadError;
 use crate::plan::{Pace, Plan};
 use crate::slot::Slot;
 use crate::tally::{ErrorKind, Failure, Tally};
-use crate::wardrobe::Wardrobe;
 
 /// Pause of a connection slot after a failure, so that a dead server is not hammered.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(5);
@@ -66,7 +66,7 @@ enum Pacing {
 impl Crowd {
     /// Gathers the crowd; nothing begins before [`Crowd::work`].
     pub fn gather(plan: &Plan) -> Result<Self, LoadError> {
-        let wardrobe = Wardrobe::of(plan)?;
+        let configurations = Configurations::of(plan)?;
         let now = Instant::now();
         // Draws and arrivals must not come from the same numbers.
         let mut random = fastrand::Rng::with_seed(plan.seed);
@@ -82,13 +82,13 @@ impl Crowd {
                 (0, Pacing::Open { schedule, free: Vec::new(), connections_max })
             }
         };
-        let is_quic = wardrobe.is_quic();
+        let is_quic = configurations.is_quic();
         let mut connections = Vec::new();
         connections.resize_with(slots, || Slot::new(is_quic));
         Ok(Crowd {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from)?,
             connections,
-            shared: Shared::new(plan, wardrobe, random),
+            shared: Shared::new(plan, configurations, random),
             events: Vec::with_capacity(AT_ONCE),
             more: Vec::new(),
             pace,
@@ -172,7 +172,7 @@ impl Crowd {
                     let slot = match free.pop() {
                         Some(slot) => slot,
                         None if self.connections.len() < *connections_max => {
-                            self.connections.push(Slot::new(self.shared.wardrobe.is_quic()));
+                            self.connections.push(Slot::new(self.shared.configurations.is_quic()));
                             self.connections.len() - 1
                         }
                         None => return None,

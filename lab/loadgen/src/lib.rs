@@ -21,6 +21,7 @@
 
 mod arrivals;
 mod client;
+mod configurations;
 mod connection;
 mod crowd;
 mod drive;
@@ -42,7 +43,6 @@ mod times;
 mod tls;
 mod verdict;
 mod verifier;
-mod wardrobe;
 
 pub use client::{Stint, run, run_plan};
 pub use drive::{Course, GivenUp, Outcome, drive};
