@@ -10,13 +10,13 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, NamedGroup};
 
+use crate::client_cost::SECP521R1_REUSED;
 use crate::http;
 use crate::key::KeyKind;
 use crate::load::LoadError;
 use crate::plan::{Mix, Plan, Resume, Shown, Trust};
 use crate::quic;
 use crate::session::{Legacy, Speech};
-use crate::thrift::SECP521R1_REUSED;
 use crate::tls::{AES128_SHA, Cipher, Group, TlsVersion};
 use crate::verifier::{InVersion, Judge, Pinned};
 

@@ -21,6 +21,7 @@
 
 mod arrivals;
 mod client;
+mod client_cost;
 mod configurations;
 mod connection;
 mod crowd;
@@ -38,7 +39,6 @@ mod search;
 mod session;
 mod slot;
 mod tally;
-mod thrift;
 mod times;
 mod tls;
 mod verdict;
