@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{TICK, pin, thread_cpu, wind_down};
-use crate::crowd::Crowd;
+use crate::client_pool::ClientPool;
 use crate::load::LoadError;
 use crate::plan::Plan;
 use crate::tally::{ErrorKind, Tally};
@@ -248,23 +248,23 @@ fn carry_out(
     if let Some(cpu) = cpu {
         pin(cpu)?;
     }
-    let mut crowd = Crowd::gather(plan)?;
-    work_until(&mut crowd, Instant::now() + course.warm_up.max(plan.pace.ramp()), ended)?;
+    let mut pool = ClientPool::new(plan)?;
+    work_until(&mut pool, Instant::now() + course.warm_up.max(plan.pace.ramp()), ended)?;
 
-    *crowd.tally() = Tally::new();
+    *pool.tally() = Tally::new();
     let began = Instant::now();
     let cpu_before = thread_cpu();
     let end = began + course.window;
     let mut result = Ok(());
     for index in 0.. {
         let until = began + Duration::from_secs(index as u64 + 1);
-        result = work_until(&mut crowd, until.min(end), ended);
+        result = work_until(&mut pool, until.min(end), ended);
         let over = until >= end || result.is_err() || ended();
         if over {
-            crowd.count_unfinished();
+            pool.count_unfinished();
         }
         // Nobody listens any more if another thread has failed.
-        let _ = news.send(News::Second(index, Box::new(std::mem::take(crowd.tally()))));
+        let _ = news.send(News::Second(index, Box::new(std::mem::take(pool.tally()))));
         if over {
             break;
         }
@@ -273,11 +273,11 @@ fn carry_out(
     let wall = began.elapsed();
     let _ = news.send(News::Over { wall, cpu, is_cut_short: wall < course.window });
     result?;
-    wind_down(&mut crowd, plan.farewell(), ended)
+    wind_down(&mut pool, plan.farewell(), ended)
 }
 
 fn work_until(
-    crowd: &mut Crowd,
+    pool: &mut ClientPool,
     until: Instant,
     ended: &impl Fn() -> bool,
 ) -> Result<(), LoadError> {
@@ -286,7 +286,7 @@ fn work_until(
         if now >= until || ended() {
             return Ok(());
         }
-        crowd.work(until.min(now + TICK))?;
+        pool.work(until.min(now + TICK))?;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Key exchange by a curve and ML-KEM together (RFC 10024). Every connection has a new key of
 //! ML-KEM, as a client that sent the same share again would not be one that servers meet; the
-//! curve's is the one of all connections (`client_cost`), which saves the client a tenth of its work.
+//! curve's is that of all connections (`client_cost`), which saves the client a tenth of its work.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

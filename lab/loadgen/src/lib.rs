@@ -22,9 +22,9 @@
 mod arrivals;
 mod client;
 mod client_cost;
+mod client_pool;
 mod configurations;
 mod connection;
-mod crowd;
 mod drive;
 mod http;
 mod hybrid;
