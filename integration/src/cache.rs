@@ -20,7 +20,7 @@ use widelane_bench::server::{Identity, Key, SERVER_NAME};
 use widelane_host::counters::Counts;
 use widelane_testkit::server::free_address;
 
-use crate::crowd;
+use crate::misbehaving_clients;
 use crate::server::{find_program, widelane};
 
 /// A kind of cache, with what it is asked and what it answers.
@@ -107,7 +107,7 @@ impl Running {
     ///
     /// If a client cannot be set up.
     pub fn configurations(&self) -> Result<Vec<Arc<ClientConfig>>> {
-        crowd::configurations(&self.identity.leaf)
+        misbehaving_clients::configurations(&self.identity.leaf)
     }
 
     /// Makes a connection, asks twice, and awaits both answers.

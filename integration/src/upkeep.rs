@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use widelane_testkit::random::Random;
 
-use crate::crowd::Failure;
 use crate::hardship::Hardship;
+use crate::misbehaving_clients::Failure;
 use crate::server::Server;
 
 /// How often.
@@ -26,7 +26,7 @@ pub struct Plan {
     pub renewal_ends: Option<Duration>,
 }
 
-/// What was done to the server while the crowd was there.
+/// What was done to the server while the clients ran.
 #[derive(Default)]
 pub struct Upkeep {
     /// Reloads.
