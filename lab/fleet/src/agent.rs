@@ -15,7 +15,7 @@ use widelane_loadgen::{Course, GivenUp, Plan, drive};
 
 use crate::allow::Allowed;
 use crate::bus::{Bus, FleetError, broken};
-use crate::muster::BEAT;
+use crate::coordination::BEAT;
 use crate::specification::{Limits, Refusal, Specification};
 use crate::wire::{self, Answer, Counted, Hello, News, Order, What};
 

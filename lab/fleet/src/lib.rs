@@ -11,9 +11,9 @@
 mod agent;
 mod allow;
 mod bus;
+mod coordination;
 mod directed;
 mod director;
-mod muster;
 mod specification;
 mod wire;
 
