@@ -188,7 +188,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/lent.rs",
         "crates/provider/src/one_shot.rs",
         "crates/provider/src/params.rs",
-        "crates/provider/src/pool/shelf.rs",
+        "crates/provider/src/pool/storage.rs",
         "crates/provider/src/process.rs",
         "crates/provider/src/rsa/asym_cipher.rs",
         "crates/provider/src/rsa/key.rs",

@@ -16,7 +16,7 @@ impl Demand {
         self.asked[self.next] = Some(now);
         self.next = (self.next + 1) % ASKED_MAX;
         let recent = |asked: &&Option<Tick>| {
-            asked.is_some_and(|asked| now.since(asked) <= super::shelf::AGE_MAX_NS)
+            asked.is_some_and(|asked| now.since(asked) <= super::storage::AGE_MAX_NS)
         };
         self.asked.iter().filter(recent).count()
     }
@@ -28,7 +28,7 @@ const ASKED_MAX: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::shelf::AGE_MAX_NS;
+    use crate::pool::storage::AGE_MAX_NS;
 
     #[test]
     fn only_the_last_second_counts() {
