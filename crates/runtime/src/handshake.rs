@@ -36,11 +36,11 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use widelane_reserve::Stack;
 
 use crate::closing::{Verdict, Wait};
-use crate::engines;
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::extra_data::{Index, OF_CONNECTIONS};
 use crate::fibre::Place;
 use crate::interpose::guard_uncancelled;
+use crate::interpreters;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, may_park_in, provider};
@@ -549,7 +549,7 @@ fn take_in(
         );
         return None;
     }
-    if engines::need_own_stack() {
+    if interpreters::need_own_stack() {
         return None;
     }
     let descriptor = (openssl.SSL_get_fd)(ssl);
