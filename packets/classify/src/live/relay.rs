@@ -1,14 +1,14 @@
-//! How changes reach readers, and go on while another draft is being made from an old one: none is
-//! lost, and none is seen twice.
+//! How changes reach readers, and go on while a new draft is being built from an old one: none is
+//! lost, and none is applied twice.
 //!
-//! Who changes something changes the *draft*, which nobody else sees; readers have *prints* of it.
-//! A print that readers have left is corrected, and published again. Who builds takes what the
-//! draft is made of, works as long as it takes, and comes back with another draft that means the
-//! same; what was changed meanwhile stands in the journal, and is applied to the new draft before
-//! prints of that are published.
+//! A writer changes the *draft*, which only it sees; readers have *prints* of it. A print that
+//! readers have left is corrected, and published again. The builder copies what the draft is made
+//! of, works as long as it takes, and returns another draft that means the same. Changes made
+//! meanwhile are in the journal, and are applied to the new draft before prints of it are
+//! published.
 //!
-//! Prints may share what they are made of. So a draft is told which of its prints readers may still
-//! hold before it writes again what those led to.
+//! Prints may share memory. So before a draft reuses memory, [`Draft::recycle`] gets the oldest
+//! print that readers may still hold.
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -28,7 +28,7 @@ use super::published::{Latest, Published, View};
 /// What changes are made in.
 pub trait Draft: Debug {
     type Change: Debug;
-    /// What a change tells who makes it.
+    /// What a change returns to the writer.
     type Outcome;
     /// What readers see.
     type Print: Debug;
@@ -43,8 +43,8 @@ pub trait Draft: Debug {
     /// Makes an earlier print of this draft one of the draft as it is; false if that cannot be.
     fn correct(&self, print: &mut Self::Print) -> bool;
 
-    /// Has the draft use again what no print needs any more: readers hold the latest one, and of
-    /// those before it none that is earlier than `oldest`; none at all if there is no such.
+    /// Lets the draft reuse what no print needs any more. Readers hold the latest print, and none
+    /// that is earlier than `oldest`; without `oldest`, they hold the latest one only.
     fn recycle(&mut self, oldest: Option<&Self::Print>);
 }
 
@@ -59,27 +59,26 @@ pub struct Relay<D: Draft> {
 #[derive(Debug)]
 struct Desk<D: Draft> {
     draft: D,
-    /// Changes since a build began; none while nobody builds.
+    /// Changes since a build began; none while no build is under way.
     journal: Option<Vec<D::Change>>,
     /// Earlier prints, the latest last. Readers may still hold them.
     prints: Vec<Arc<D::Print>>,
-    /// Prints of earlier drafts, which readers may still hold. They are dropped by who asks for it
-    /// ([`Relay::sweep`]), since that takes long.
+    /// Prints of earlier drafts, which readers may still hold. [`Relay::drop_outdated`] drops them,
+    /// since that takes long.
     outdated: Vec<Arc<D::Print>>,
-    /// Changes that builds have caught up with. Who changes something drops them, a few at a time:
-    /// memory that another thread gives back, all at once, would have the next change wait.
+    /// Changes that builds have caught up with. Writers drop them, a few at a time: if another
+    /// thread freed them all at once, the next change would have to wait for the allocator.
     spent: Vec<D::Change>,
 }
 
-/// So many changes, for each round, may be applied while all others wait.
+/// How many changes, for each round, may be applied while all others wait.
 const LAST_CHANGES: usize = 2;
-/// So many changes that are spent are dropped with each that is made.
+/// How many spent changes are dropped with each change that is made.
 const DROPPED: usize = 2;
-/// How often one that changes something lets others go first before it makes another print, since
-/// readers hold all there are.
+/// How often a writer yields before it makes another print, when readers hold all there are.
 const PATIENCE: usize = if cfg!(loom) { 1 } else { 64 };
-/// Prints that a draft begins with. Two do if all readers leave in time; with a third, one who
-/// loses its CPU in the middle of a call costs nobody the time to make another.
+/// Prints that a draft begins with. Two suffice if all readers leave in time; with a third, no
+/// writer has to make another when a reader loses its CPU in the middle of a call.
 const PRINTS: usize = if cfg!(loom) { 2 } else { 3 };
 /// More besides the one that readers see are of no use.
 const PRINTS_MAX: usize = 3;
@@ -135,21 +134,21 @@ impl<D: Draft> Relay<D> {
         drop(replaced);
     }
 
-    /// Begins a build: what is to be known of the draft. One build at a time.
+    /// Begins a build, and returns what it needs of the draft. One build at a time.
     pub fn begin<T>(&self, parts: impl FnOnce(&D) -> T) -> T {
         let mut desk = self.desk();
         desk.journal = Some(Vec::new());
         parts(&desk.draft)
     }
 
-    /// What else is to be known of the draft. If that is asked piece by piece, the pieces have some
-    /// of the changes that the journal has too.
+    /// What else a build needs of the draft. If it is read piece by piece, the pieces contain some
+    /// of the changes that are in the journal, too.
     pub fn look<T>(&self, piece: impl FnOnce(&D) -> T) -> T {
         piece(&self.desk().draft)
     }
 
     /// Drops prints of earlier drafts that readers have left; false if there are none left to drop.
-    pub fn sweep(&self) -> bool {
+    pub fn drop_outdated(&self) -> bool {
         let mut desk = self.desk();
         let unused: Vec<_> =
             desk.outdated.extract_if(.., |print| Arc::get_mut(print).is_some()).collect();
@@ -170,9 +169,9 @@ impl<D: Draft> Relay<D> {
         for round in 1.. {
             let mut desk = self.desk();
             let Some(journal) = desk.journal.take() else { return Ok(()) };
-            // While many are applied, and while prints are made, others go on changing; the last
-            // few they wait for. These may be more with every round: it may be that others change
-            // as fast as is caught up here.
+            // Writers go on while many changes are applied here and prints are made; they wait for
+            // the last few only. These may be more with every round, since writers may make changes
+            // as fast as they are applied here.
             if let Some(prints) = prints.take_if(|_| journal.len() <= LAST_CHANGES * round) {
                 draft.catch_up(&journal)?;
                 desk.spent.extend(journal);
@@ -247,7 +246,7 @@ impl<D: Draft> Desk<D> {
     /// A print of the draft as it is: an earlier one that no reader holds, or another.
     fn next_print(&mut self) -> Arc<D::Print> {
         for _ in 0..PATIENCE {
-            // No reader comes to a print that is not published: who is alone stays so.
+            // No reader can reach a print that is not published: one that no reader holds stays so.
             if let Some(at) = self.prints.iter_mut().rposition(|of| Arc::get_mut(of).is_some()) {
                 return self.draft.corrected(self.prints.remove(at));
             }
@@ -264,7 +263,7 @@ impl<D: Draft> Desk<D> {
         }
     }
 
-    /// Tells the draft which of its earlier prints readers may still hold.
+    /// Has the draft recycle what only prints needed that readers have left.
     fn recycle(&mut self) {
         let Desk { draft, prints, .. } = self;
         let held = |print: &mut Arc<D::Print>| Arc::get_mut(print).is_none();
@@ -393,7 +392,7 @@ mod tests {
             let own = relay.clone();
             let builder = thread::spawn(move || {
                 own.finish(build).unwrap();
-                own.sweep();
+                own.drop_outdated();
             });
             let own = relay.clone();
             let writer = thread::spawn(move || own.change(100).unwrap());
@@ -455,7 +454,7 @@ mod tests {
             relay.reset(Log::of(vec![2], 7));
             relay.change(3).unwrap();
             builder.join().unwrap();
-            relay.sweep();
+            relay.drop_outdated();
             let latest = relay.latest();
             assert_eq!((&latest.first, latest.built), (&vec![2, 3], 7));
         });
