@@ -229,7 +229,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/interpose/vfork.rs",
         "crates/runtime/src/keys.rs",
         "crates/runtime/src/methods.rs",
-        "crates/runtime/src/notice.rs",
         "crates/runtime/src/provider.rs",
         "crates/runtime/src/random.rs",
         "crates/runtime/src/real.rs",
