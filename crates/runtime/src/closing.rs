@@ -168,7 +168,7 @@ impl Closing {
         }
     }
 
-    /// A whole batch was executed; whoever is still parked waits for others of another kind.
+    /// A whole batch was executed; handshakes that are still parked wait for jobs of other kinds.
     pub(crate) fn batch(&mut self) -> Verdict {
         self.batches += 1;
         if self.batches < PASSED_OVER_MAX {

@@ -143,7 +143,7 @@ enum State {
     Parked,
     /// The operation is done; the next call of the program takes the fibre up again.
     Ready,
-    /// The fibre has ended without the program; its next call is told how.
+    /// The fibre has ended outside of a call by the program; its next call returns the result.
     Held,
     /// The fibre is running on its thread: no other may touch the connection. One that frees it
     /// waits until it has left its fibre.
@@ -179,13 +179,13 @@ pub(crate) struct Handshake {
     result: Cell<Option<c_int>>,
     /// What [`State::Held`] holds.
     held: Cell<Option<Held>>,
-    /// Early data that was read and that its program has not been told of yet.
+    /// Early data that was read and not yet returned to the program.
     early_data: Cell<Vec<u8>>,
     /// Whether it was made to wait for company.
     has_waited: Cell<bool>,
-    /// The socket on which it hears its peer, or −1 where none is known.
+    /// The socket from which it receives, or −1 where none is known.
     receives_from: Cell<c_int>,
-    /// How far away the peer is, once somebody has asked.
+    /// The round-trip time to the peer, once it has been looked up.
     round_trip_ns: OnceCell<u64>,
     /// Whether it is the connection's first: a later one may be for a single ticket.
     is_first: bool,
@@ -219,14 +219,14 @@ impl Handshake {
         }
     }
 
-    /// Whether it may go on while its program does not call for it: nobody has freed it, or closed
-    /// its descriptor, whose number may be another connection's by now.
+    /// Whether it may go on without a call by the program: the program has neither freed it nor
+    /// closed its descriptor, whose number may be another connection's by now.
     pub(crate) fn may_go_on_unasked(&self) -> bool {
         self.state.load(Ordering::Acquire) & FREED == 0
             && registry::closes(self.descriptor) == self.closes
     }
 
-    /// Takes it up if it is executed and may go on: from then on whoever frees it waits.
+    /// Takes it up if it is executed and may go on: from then on a thread that frees it waits.
     fn take_up(&self) -> bool {
         let (ready, running) = (State::Ready as u8, State::Running as u8);
         let take = || {
@@ -433,8 +433,8 @@ fn begin_as_libssl() {
 /// Lets a handshake go on that was executed and whose program does not call for it on this thread;
 /// false if it may not.
 ///
-/// It hears nothing of its peer meanwhile: what the peer has sent stays in the socket, so that
-/// whoever waits for that, by whatever means, finds it there, as it would natively.
+/// It does not read from its peer meanwhile: what the peer has sent stays in the socket, so that
+/// the program finds it there, by whatever means it waits, as it would natively.
 pub(crate) fn go_on_unasked(
     hooks: &ProviderHooks,
     event_loop: &EventLoop,
@@ -455,7 +455,8 @@ pub(crate) fn go_on_unasked(
     }
     errors.restore(openssl);
     if let Some(ended) = ended {
-        // What waits for its peer hears of it; of anything else the program must be told.
+        // If it waits for its peer, the peer's data wakes it; anything else must be reported to the
+        // program.
         if !waits_for_peer {
             event_loop.add_to_ready(handshake);
         }
@@ -651,7 +652,7 @@ extern "C" fn free_extra_data(
     // SAFETY: made by `into_raw` in `take_in`; its SSL is being freed.
     let handshake = unsafe { Box::from_raw(handshake.cast::<Handshake>()) };
     if handshake.state() != State::Idle {
-        // libssl has freed it by itself, or somebody else's reference.
+        // libssl has freed it by itself, or the program has dropped another reference.
         EventLoop::with(|event_loop| {
             if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
                 handshake.withdraw(event_loop);

@@ -21,7 +21,7 @@
 //! * [`sessions`]: how sessions are encoded, and which of them a program has to store;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
-//! `docs/design/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`,
+//! `docs/design/event-loop.md` has the details. In a process that never creates an `SSL_CTX`,
 //! all of this is a handful of pass-through functions.
 //!
 //! **Invariants**: a parked handshake belongs to the thread that parked it and is resumed by no
