@@ -119,7 +119,7 @@ pub(crate) trait SignerKey: ManagedKey {
 
 /// What became of a signature.
 pub(crate) enum Made {
-    /// It has so many bytes.
+    /// It has this many bytes.
     Bytes(usize),
     /// It is the default provider's to make.
     Theirs,
@@ -133,7 +133,7 @@ pub(crate) enum Found {
     Good,
     /// Nothing that counts: the default provider has to say what it is.
     Theirs,
-    /// Nothing, and nobody wants to know any more.
+    /// Nothing, and the caller has given up.
     Nothing,
 }
 
@@ -401,8 +401,8 @@ impl<A: Signer> Context<A> {
         let whole = digest.finish()?;
         let whole = &whole[..digest.algorithm().digest_bytes()];
         if A::ACCOMPANIED {
-            // Asking for the size tells the default provider that this message is at its end. It
-            // refuses if there is no message any more, since the digest was set anew.
+            // Asking for the size ends this message in the default provider. It refuses if there is
+            // no message any more, since the digest was set anew.
             let finish = self.functions().digest_sign_final?;
             // SAFETY: a context of the default provider, and where it writes the size.
             (unsafe { finish(self.inner()?, ptr::null_mut(), &mut 0, 0) } > 0).then_some(())?;

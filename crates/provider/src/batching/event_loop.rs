@@ -155,7 +155,7 @@ impl Lanes {
             return ns;
         }
         member.begin_sleep();
-        // What was finished before that wakes nobody.
+        // What was finished before that does not wake this thread.
         if left.any(|submitted| member.is_finished(&submitted.ticket)) { 0 } else { ns }
     }
 
@@ -211,7 +211,7 @@ impl Waiting {
         self.lane.len() + offered
     }
 
-    /// Whether the request is to be executed at once: nobody is there, nor likely to come soon.
+    /// Whether the request is to be executed at once: no other is waiting or likely to come soon.
     fn add(&mut self, parked: Parked, may_wait: bool, engines: Engines<'_>) -> bool {
         let now = now();
         let entry = Entry { job: parked, submitted: now };
@@ -243,7 +243,7 @@ impl Waiting {
         of_lane.or_else(of_workers).or_else(|| self.with_device.remove(engines.device, &is_it))
     }
 
-    /// How many requests nobody has begun to do, and no engine will.
+    /// How many requests have not been begun and are left with no engine.
     fn open(&self, engines: Engines<'_>) -> usize {
         let offered = self.with_workers.submitted().iter();
         let is_open = |offer| {

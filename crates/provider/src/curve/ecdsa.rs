@@ -188,7 +188,7 @@ fn key_begun(context: &Context<Ecdsa>, way: Way) -> Option<&Arc<Key>> {
     context.key.as_ref().filter(|_| context.ours.is_some_and(|begun| begun.way == way))
 }
 
-/// Signs a digest by whoever is faster; nothing if it fails.
+/// Signs a digest, in a batch or alone as [`batching::run`] decides; nothing if it fails.
 fn sign(
     context: &Context<Ecdsa>,
     key: &Arc<Key>,

@@ -190,8 +190,8 @@ impl Key {
         self.is_ours() || self.curve.is_told()
     }
 
-    /// The default provider's key; made now where it is only an image of ours, or where nobody has
-    /// asked for it yet.
+    /// The default provider's key; made now if it is only an image of ours, or has not been needed
+    /// yet.
     pub(crate) fn inner(&self) -> Option<*mut c_void> {
         self.settle(Mode::Theirs);
         let make = || if self.is_ours() { self.make_image() } else { self.make_inner() };
@@ -230,7 +230,7 @@ impl Key {
         true
     }
 
-    /// Whether the selected parts are the same in both, if what we hold of them tells.
+    /// Whether the selected parts are the same in both, if what we hold of them decides that.
     pub(crate) fn matches(&self, other: &Key, selection: c_int) -> Option<bool> {
         let with_halves = selection & core::SELECT_KEYPAIR != 0;
         let with_public = selection & core::SELECT_PUBLIC_KEY != 0;

@@ -31,7 +31,7 @@ impl Halves {
         done.then_some(exported)
     }
 
-    /// The private half, in so many bytes; nothing if it is longer.
+    /// The private half, in `bytes` bytes; nothing if it is longer.
     pub(super) fn private(mut self, bytes: usize) -> Option<PrivateBytes> {
         let found = PrivateBytes(self.private.take()?);
         let mut whole = PrivateBytes(vec![0; bytes]);

@@ -146,7 +146,7 @@ impl Context {
         self.run(operation, theirs, core::PROV_R_INVALID_KEY)
     }
 
-    /// Random bytes that nobody else has seen.
+    /// New random bytes.
     fn random_message(&self) -> Option<Box<Message>> {
         pool::take_message(&self.delegate)
             .or_else(|| Message::new(&self.delegate.random_secret(SHARED_BYTES)?.0))

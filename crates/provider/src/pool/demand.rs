@@ -10,8 +10,8 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// Somebody asks; answers how many have asked within the last second, this one included, as far
-    /// as is remembered.
+    /// Notes a request; returns how many there were within the last second, this one included, as
+    /// far as is remembered.
     pub(super) fn asked(&mut self, now: Tick) -> usize {
         self.asked[self.next] = Some(now);
         self.next = (self.next + 1) % ASKED_MAX;

@@ -3,10 +3,10 @@
 //! A handshake needs a fresh key pair, and nothing about it depends on the handshake. So each
 //! thread makes as many at once as a batch has lanes, hands each out once, and wipes it as it does.
 //! A pool is filled only where as many were asked for within the last second as make a batch worth
-//! while: at low load nothing is made that nobody wants.
+//! while: at low load nothing is made that is not used.
 //!
 //! **Invariant**: no key pair is handed out twice, not by two threads, not after a fork, and not
-//! when it is more than a second old. `docs/design/pools.md` tells how.
+//! when it is more than a second old. `docs/design/pools.md` has the details.
 
 mod demand;
 mod ml_kem;

@@ -43,7 +43,7 @@ pub(crate) enum Kind {
 pub(crate) struct Accelerated {
     /// The key in the form that the batch kernels use.
     pub(crate) private: PrivateKey,
-    /// What tells it from all others: the digest of its public half.
+    /// What identifies it: the digest of its public half.
     pub(crate) name: KeyName,
     /// The same key in the default provider, where it limits PSS keys to PSS.
     twin: Option<Owned>,
@@ -232,8 +232,8 @@ impl Numbers {
         })
     }
 
-    /// What tells the key from all others: the digest of its public half. The modulus has no
-    /// leading zeros, so where it ends is known.
+    /// What identifies the key: the digest of its public half. The modulus has no leading zeros, so
+    /// where it ends is known.
     fn name(&self) -> Option<KeyName> {
         let mut public = self.get(core::PKEY_PARAM_RSA_N)?.to_vec();
         public.extend(self.get(core::PKEY_PARAM_RSA_E)?);

@@ -210,8 +210,8 @@ fn close(descriptor: c_int) {
     unsafe { libc::close(descriptor) };
 }
 
-/// Writes over the arguments of the program, which `ps` shows: whoever looks for a server by them
-/// should not find this process.
+/// Overwrites the arguments of the program, which `ps` shows: a search for the server by its
+/// arguments should not find this process.
 fn title() {
     let Some((begin, end)) = arguments() else { return };
     let title = b"widelane lane process";
@@ -253,7 +253,7 @@ fn pin(cpus: &[usize]) -> io::Result<()> {
     }
 }
 
-/// How many threads this process has, if the system tells.
+/// How many threads this process has, if that can be read.
 fn threads() -> Option<usize> {
     Some(fs::read_dir("/proc/self/task").ok()?.count())
 }
