@@ -14,7 +14,7 @@
 //!    [`RuntimeHooks::pause`] until the request is finished or cancelled:
 //!    `while request.waits() { pause() }`.
 //! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it
-//!    calls [`ProviderHooks::execute`]. Otherwise the server is told to call again later.
+//!    calls [`ProviderHooks::execute`]. Otherwise the call returns that it is to be repeated later.
 //! 4. When the server is about to sleep in `epoll_wait`, the runtime asks
 //!    [`ProviderHooks::wait_ns`] whether company is worth a short wait, and then calls
 //!    [`ProviderHooks::execute`]. While it waits, another worker may do the operation; then
@@ -127,6 +127,6 @@ pub struct RuntimeHooks {
     /// The round-trip time to the peer of handshake `h`, in ns, as TCP has measured it; 0 where it
     /// is not known: its connection is no TCP, or hides its socket.
     pub round_trip_ns: extern "C" fn(h: *mut c_void) -> u64,
-    /// Tells the runtime that the request parked for `h` is finished and its fibre can be resumed.
+    /// Notifies the runtime that the request parked for `h` is finished: its fibre can be resumed.
     pub completed: extern "C" fn(h: *mut c_void),
 }

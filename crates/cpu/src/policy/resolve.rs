@@ -38,8 +38,8 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The operator's file, and the environment. A program that runs with more rights than whoever
-    /// started it heeds no variable.
+    /// The operator's file, and the environment. A program that runs with more rights than the user
+    /// who started it ignores variables.
     pub fn of_environment() -> Self {
         Inputs::of_variables(environment::variable)
     }
@@ -60,16 +60,16 @@ impl Inputs {
     }
 }
 
-/// The policy that holds, and who decided it.
+/// The policy that holds, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The policy.
     pub policy: Policy,
-    /// Who decided.
+    /// Where it comes from.
     pub source: Source,
 }
 
-/// Who decided a policy.
+/// Where a policy comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Where the policy comes from.
@@ -270,7 +270,7 @@ fn flaw(metadata: &Metadata) -> Option<String> {
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Some(format!("belongs to user {owner}"));
     }
-    // A device such as /dev/null is no file that somebody fills.
+    // A device such as /dev/null has no contents that users could change.
     let may = |bits| metadata.is_file() && metadata.mode() & bits != 0;
     if may(WRITABLE_FOR_ALL) {
         return Some("can be written by everybody".to_owned());

@@ -790,8 +790,8 @@ macro_rules! engine {
         }
 
         /// Encrypts what an opening of `COUNT` sets has behind its first block, and answers that
-        /// block. The key stream stays in registers; `LONG` says who calls, each with code of its
-        /// own.
+        /// block. The key stream stays in registers; `LONG` identifies the caller, which has code
+        /// of its own.
         #[inline]
         #[$features]
         fn seal_opening<const COUNT: usize, const LONG: bool>(

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::text::Text;
 
-/// What tells the counters of the rows of a chunk apart: each row has those of the first one, with
-/// one or two of these added.
+/// The differences between the counters of a chunk's rows: each row has those of the first one,
+/// with one or two of these added.
 #[derive(Clone, Copy)]
 struct Steps {
     one: Row,
