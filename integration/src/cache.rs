@@ -77,7 +77,7 @@ impl Cache {
         let (ip, port) = (address.ip(), address.port());
         let directory = directory.display();
         let options = match self {
-            // It runs as root only where it is told to, and takes no notice elsewhere.
+            // It runs as root only with this flag, and ignores it otherwise.
             Cache::Memcached => format!(
                 "--enable-ssl -o ssl_chain_cert={chain},ssl_key={key} --listen={ip} --port={port} \
                  --udp-port=0 --user=root --threads=4"

@@ -31,7 +31,7 @@ pub struct Clients {
     pub certificates: Vec<Vec<u8>>,
     /// Connections at any time.
     pub connections: usize,
-    /// Whole handshakes to make; those who hang up come on top.
+    /// Whole handshakes to make; clients that hang up come on top.
     pub handshakes: u64,
     /// Whether some hang up.
     pub hang_ups: bool,
@@ -191,7 +191,7 @@ impl Shared {
     async fn visit(&self, stage: Option<Stage>, random: &mut Random) -> io::Result<()> {
         let mut tcp = TcpStream::connect(self.target).await?;
         tcp.set_nodelay(true)?;
-        // Half of those who hang up reset the connection, the others close it.
+        // Half of the clients that hang up reset the connection, the others close it.
         let resets = random.below(2) == 0;
         if stage.is_none() || resets {
             // A whole visit ends when the server has closed; this leaves no TIME_WAIT behind.
@@ -298,7 +298,7 @@ async fn receive(
     Ok(received > 0)
 }
 
-/// One client in so many hangs up.
+/// One client in this many hangs up.
 const HANGS_UP_ONE_IN: usize = 4;
 
 /// Longer than anything may take, even while two CPUs serve 512 connections.

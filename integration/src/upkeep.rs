@@ -55,7 +55,7 @@ impl Upkeep {
     }
 
     /// Takes note of dropped sockets, which may happen at any time: a reload that was asked for
-    /// twice comes twice, the second time when nobody waits for it any more.
+    /// twice comes twice, the second time when no test waits for it any more.
     fn look_for_drops(&mut self, server: &Server, looked: Instant) -> Instant {
         let (drops, now) = (server.socket_drops(), Instant::now());
         if drops > self.drops {

@@ -31,7 +31,7 @@ enum Rival {
 }
 
 /// Builds the rival where `widelane compare --rival` looks for it. If that fails, the reason stays
-/// beside it, and the comparison tells it.
+/// beside it, and the comparison prints it.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let Rival::HaproxyAwsLc = arguments.rival;
     let build = Build { workspace, directory: workspace.target.join(NAME) };

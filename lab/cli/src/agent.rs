@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// One line for each thing that happens.
 fn say(agent: &Agent, event: &Event) {
-    // Nobody may be reading the log.
+    // Error: the log may be closed.
     let _ = writeln!(std::io::stderr(), "{}", line(agent, event));
 }
 

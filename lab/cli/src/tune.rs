@@ -209,7 +209,7 @@ fn named(name: &str) -> anyhow::Result<Workload> {
     Workload::parse(&read(path)?).with_context(|| format!("the workload in {name}"))
 }
 
-/// Where the policy is now, and who obeys it.
+/// Where the policy is now, and which programs obey it.
 fn written(path: &Path) -> String {
     let system = path == Path::new(policy::SYSTEM_PATH);
     let shown = path.display();

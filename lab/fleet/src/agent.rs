@@ -1,4 +1,4 @@
-//! An agent: waits on the bus, carries out one load at a time, tells what it counts.
+//! An agent: waits on the bus, carries out one load at a time, reports what it counts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -234,7 +234,7 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
         Ok(())
     }
 
-    /// Tells that the agent is alive; stops what is to be stopped.
+    /// Reports that the agent is alive; stops what is to be stopped.
     async fn beat(&mut self, stop: &AtomicBool) -> Result<(), FleetError> {
         let Some(load) = &self.load else { return Ok(()) };
         if stop.load(Ordering::Relaxed) {

@@ -18,7 +18,7 @@ pub struct Specification {
     pub host: String,
     /// The server's port.
     pub port: u16,
-    /// Whom to trust.
+    /// Which certificates to trust.
     pub authority: Authority,
     /// What connections differ in.
     pub mix: Mix,
@@ -41,7 +41,7 @@ pub enum Authority {
     System,
     /// Those of these authorities, PEM.
     Given(String),
-    /// Anybody's.
+    /// All certificates, unchecked.
     Anyone,
 }
 
@@ -56,18 +56,18 @@ pub struct Limits {
     pub duration: Duration,
 }
 
-/// Connections per second below and beyond which a rate is nobody's.
+/// The least and the greatest rate that is accepted, connections per second.
 const RATE_MIN: f64 = 1e-6;
 const RATE_MAX: f64 = 1e7;
 
-/// Names beyond which a list of them is nobody's.
+/// The most server names that are accepted.
 const NAMES_MAX: usize = 4096;
 
 /// Longest name of a protocol (RFC 7301).
 const PROTOCOL_BYTES_MAX: usize = 255;
 
-/// Combinations of everything else beyond which a mix is nobody's: each thread has a TLS
-/// configuration for every one, which takes some 400 KiB where sessions are kept.
+/// The most combinations of everything else that are accepted: each thread has a TLS configuration
+/// for every one, which takes some 400 KiB where sessions are kept.
 const COMBINATIONS_MAX: usize = 256;
 
 /// Why an agent does not take part.
@@ -139,7 +139,7 @@ impl Specification {
         shares.map(share).collect()
     }
 
-    /// Whether there is a part of it for each of so many agents.
+    /// Whether there is a part of it for each of `agents` agents.
     ///
     /// # Errors
     ///

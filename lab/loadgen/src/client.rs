@@ -100,7 +100,7 @@ pub fn run_plan<T: Send>(
             let follow = move || {
                 let follower = Follower { arrived, gone };
                 let part = take_part(plan, stint, cpu(index), stop, |work| follower.meet(work));
-                // Whoever fails is not waited for, and the leader may have ended already.
+                // The leader does not wait for a thread that fails, and may have ended already.
                 let _ = follower.arrived.send(false);
                 part
             };
@@ -111,7 +111,7 @@ pub fn run_plan<T: Send>(
         let plan = &plans[0];
         let lead = move || {
             let mut observed = Vec::new();
-            // If this fails, nobody is told to go on any more, and the others end, too.
+            // If this fails, the other threads get no signal to go on any more, and end, too.
             let leader = Leader { arrivals, goes };
             let part = take_part(plan, stint, cpu(0), stop, |work| {
                 leader.meet(work, || observed.push(observe()))
@@ -145,7 +145,7 @@ impl Leader {
             }
         }
         observe();
-        // Whoever has ended meanwhile says why when it is joined.
+        // A thread that has ended meanwhile returns its error when it is joined.
         for go in &self.goes {
             let _ = go.send(());
         }

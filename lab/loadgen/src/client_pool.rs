@@ -136,7 +136,7 @@ impl ClientPool {
         self.connections.iter().all(Slot::is_idle)
     }
 
-    /// Counts those who have not done their work yet, arrivals that are overdue included.
+    /// Counts connections that have not done their work yet, arrivals that are overdue included.
     pub fn count_unfinished(&mut self) {
         let now = Instant::now();
         for since in self.connections.iter().filter_map(Slot::unfinished_since) {

@@ -258,7 +258,7 @@ fn kind_of(Shown(certified): &Shown) -> Option<KeyKind> {
 /// only to a client that offers its curve (RFC 8422, 5.1.1), and OpenSSL takes one only from such a
 /// client; a server that heeds the client's order does not use it for the key exchange. Beside a
 /// group with ML-KEM its curve is offered, without a share: a server that lacks the group takes the
-/// curve, which tells more than its alert would.
+/// curve, which says more than its alert would.
 fn groups(
     version: TlsVersion,
     group: Group,

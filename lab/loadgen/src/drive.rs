@@ -98,7 +98,7 @@ impl From<LoadError> for GivenUp {
     }
 }
 
-/// What a thread tells.
+/// What a thread reports.
 enum News {
     /// What was counted in a second of the window, by its index.
     Second(usize, Box<Tally>),
@@ -112,12 +112,12 @@ enum News {
     },
 }
 
-/// What threads counted in seconds that not all of them have told yet.
+/// What threads counted in seconds that not all of them have reported yet.
 struct Seconds {
     threads: usize,
     /// The index of the first one.
     next: usize,
-    /// How many threads have told, and what.
+    /// How many threads have reported, and what.
     waiting: VecDeque<(usize, Tally)>,
 }
 
@@ -136,7 +136,7 @@ impl Seconds {
         self.waiting[place].1.add(tally);
     }
 
-    /// The next second that all threads have told; at the end, whoever has told it.
+    /// The next second that all threads have reported; at the end, any that one has reported.
     fn take(&mut self, at_end: bool) -> Option<(usize, Tally)> {
         let (told, _) = self.waiting.front()?;
         if *told < self.threads && !at_end {
@@ -148,7 +148,7 @@ impl Seconds {
     }
 }
 
-/// Carries out `plan`. `second` is told what all threads counted in each second of the window.
+/// Carries out `plan`. `second` gets what all threads counted in each second of the window.
 ///
 /// Once `stop` is set, the window ends there, and the outcome says so.
 ///
@@ -263,7 +263,7 @@ fn carry_out(
         if over {
             pool.count_unfinished();
         }
-        // Nobody listens any more if another thread has failed.
+        // There is no receiver any more if another thread has failed.
         let _ = news.send(News::Second(index, Box::new(std::mem::take(pool.tally()))));
         if over {
             break;

@@ -110,7 +110,7 @@ impl Group {
         }
     }
 
-    /// Has keys of ML-KEM lie ready for so many connections, where the group has such keys.
+    /// Makes keys of ML-KEM ahead for `count` connections, if the group has such keys.
     pub(crate) fn make_keys_ahead(self, count: usize) {
         match self {
             Group::X25519 | Group::Secp256r1 | Group::Secp384r1 => {}

@@ -156,7 +156,7 @@ impl Records {
     fn control(&mut self, command: c_int, tag: &mut [u8; TAG_BYTES]) -> Result<(), ErrorStack> {
         let context = self.context.as_ptr();
         // SAFETY: both commands used here read or write as many bytes at the place as they are
-        // told.
+        // passed.
         let outcome = unsafe {
             ffi::EVP_CIPHER_CTX_ctrl(context, command, TAG_BYTES as c_int, tag.as_mut_ptr().cast())
         };
@@ -206,8 +206,8 @@ impl Stitched {
         Ok(())
     }
 
-    /// Tells the cipher of a record of `length` bytes, chance included, has it done, and answers
-    /// how many bytes it was done in.
+    /// Announces a record of `length` bytes, random IV included, to the cipher, has it done, and
+    /// returns how many bytes that took.
     fn crypt(&mut self, length: usize, record: &mut [u8]) -> Result<usize, ErrorStack> {
         let mut head = [&HEADER[..], &[(length >> 8) as u8, length as u8]].concat();
         let more = self.control(CONTROL_TLS1_AAD, &mut head);
@@ -215,8 +215,8 @@ impl Stitched {
         let bytes = length + more as usize;
         assert!(bytes <= record.len());
         let (context, place, mut written) = (self.context.as_ptr(), record.as_mut_ptr(), 0);
-        // SAFETY: the cipher works in place on as many bytes as were told, which the record has; it
-        // puts out as much as it takes in.
+        // SAFETY: the cipher works in place on as many bytes as it is passed, which the record has;
+        // it writes as many as it reads.
         let outcome =
             unsafe { ffi::EVP_CipherUpdate(context, place, &mut written, place, bytes as c_int) };
         checked(outcome)?;
@@ -226,7 +226,7 @@ impl Stitched {
     fn control(&mut self, command: c_int, bytes: &mut [u8]) -> c_int {
         let context = self.context.as_ptr();
         let (length, place) = (bytes.len() as c_int, bytes.as_mut_ptr());
-        // SAFETY: both commands used here read as many bytes at the place as they are told.
+        // SAFETY: both commands used here read as many bytes at the place as `length` says.
         unsafe { ffi::EVP_CIPHER_CTX_ctrl(context, command, length, place.cast()) }
     }
 }
@@ -248,7 +248,7 @@ impl Tags {
         let tags = Tags { context: NonNull::new(context).ok_or_else(ErrorStack::get)? };
         let (context, length) = (tags.context.as_ptr(), key.len() as c_int);
         let (place, digest, engine) = (key.as_ptr().cast(), digest.as_ptr(), ptr::null_mut());
-        // SAFETY: the context is live, the key has the length that is told, and digests are static.
+        // SAFETY: the context is live, the key has the length passed, and digests are static.
         checked(unsafe { ffi::HMAC_Init_ex(context, place, length, digest, engine) })?;
         Ok(tags)
     }
@@ -258,7 +258,7 @@ impl Tags {
         let (context, same) = (self.context.as_ptr(), ptr::null());
         // SAFETY: the context is live and keeps its key and digest.
         checked(unsafe { ffi::HMAC_Init_ex(context, same, 0, same.cast(), ptr::null_mut()) })?;
-        // SAFETY: the message has the length that is told.
+        // SAFETY: the message has the length passed.
         checked(unsafe { ffi::HMAC_Update(context, message.as_ptr(), message.len()) })?;
         let mut made = [0; ffi::EVP_MAX_MD_SIZE as usize];
         // SAFETY: no tag is longer than what there is room for.

@@ -10,7 +10,7 @@ use widelane_cpu::Policy;
 /// What stands before the workload, and before each of its lines.
 const WORKLOAD: (&str, &str) = ("# Workload:", "#   ");
 
-/// The policy to have; nothing where that cannot be told.
+/// The policy to use; nothing if the result is inconclusive.
 pub fn policy<'a>(record: &'a Record, verdict: &Verdict) -> Option<&'a Policy> {
     let place = match verdict.decision {
         Decision::Keep { .. } => 0,
@@ -49,8 +49,8 @@ pub fn words(gain: &Gain) -> String {
     format!("{:.3} ({:.3} to {:.3})", gain.value, gain.low, gain.high)
 }
 
-/// The text of the policy file; nothing where it cannot be told what to write. What was not
-/// measured stays as it was in `before`.
+/// The text of the policy file; nothing if the result is inconclusive. What was not measured stays
+/// as it was in `before`.
 pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Option<String> {
     let policy = beside(record, policy(record, verdict)?, before);
     let mut text = format!(
@@ -91,8 +91,8 @@ pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Op
     Some(text)
 }
 
-/// The policy with what else the file before said: how long operations wait, who makes them, and
-/// lane CPUs where none were tried.
+/// The policy with the other settings of the former file: how long operations wait, which user
+/// executes them, and lane CPUs where none were tried.
 fn beside(record: &Record, measured: &Policy, before: Option<&Policy>) -> Policy {
     let Policy { width_max, classes_closed, rooms_closed, lane_cpus, lane_process, .. } = measured;
     let Some(before) = before else { return measured.clone() };
@@ -122,7 +122,7 @@ fn evidence(record: &Record, finding: &Finding) -> String {
 ///
 /// # Errors
 ///
-/// If what it says makes no sense.
+/// If what it says is invalid.
 pub fn workload(text: &str) -> Result<Option<Workload>, WorkloadError> {
     let (heading, indent) = WORKLOAD;
     let mut lines = text.lines().skip_while(|line| *line != heading);
