@@ -237,7 +237,7 @@ impl Shared {
             return Ok(());
         }
         if tls.handshake_kind() == Some(HandshakeKind::Resumed) {
-            return Err(io::Error::other("the server resumed a session that nobody offered"));
+            return Err(io::Error::other("the server resumed a session that no client offered"));
         }
         tls.send_close_notify();
         let mut goodbye = Vec::new();

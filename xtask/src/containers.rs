@@ -170,7 +170,7 @@ impl Yard<'_> {
             let counted = metrics.lines().filter(|line| line.contains(series)).any(|line| {
                 line.rsplit(' ').next().and_then(|value| value.parse().ok()).unwrap_or(0.0) > 0.0
             });
-            ensure!(counted, "the exporter tells nothing of {series}:\n{metrics}");
+            ensure!(counted, "the exporter does not show {series}:\n{metrics}");
         }
         announce(&format!("{} and an exporter beside it: accelerated, counted and seen", own[0]));
         Ok(())

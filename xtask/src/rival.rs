@@ -162,7 +162,7 @@ impl AwsLc {
             }
         }
         let (Some(version), Some(headers), Some(libraries)) = (version, headers, libraries) else {
-            bail!("version, headers or libraries are not told");
+            bail!("the build does not report version, headers and libraries");
         };
         Ok(AwsLc { version, headers, libraries })
     }

@@ -7,7 +7,7 @@
 //!
 //! Workers count references in the `EVP_PKEY` of each key that they use. Those are made ahead, next
 //! to each other, so that nine keys and not one share a page that is written.
-#![allow(unsafe_code, reason = "reads names that libcrypto tells, and a callback's argument")]
+#![allow(unsafe_code, reason = "reads names that libcrypto returns, and a callback's argument")]
 
 use core::ffi::{CStr, c_int, c_void};
 use core::iter;

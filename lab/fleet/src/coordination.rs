@@ -256,7 +256,7 @@ impl Muster {
                     outcome.wall = outcome.wall.max(Duration::from_secs(place.seconds as u64));
                     (place.so_far, Some(at))
                 }
-                Fate::Working => unreachable!("a run is concluded when nobody works any more"),
+                Fate::Working => unreachable!("a run is concluded when no agent works any more"),
             };
             if lost.is_some() && place.missing > 0 {
                 let (agent, seconds) = (place.member.name.clone(), place.missing);

@@ -104,7 +104,7 @@ impl fmt::Display for Doubt {
             Doubt::Refused(count) => write!(formatter, "{count} connections were refused"),
             Doubt::Failed(count) => write!(formatter, "{count} connections failed"),
             Doubt::ResumedUnasked(count) => {
-                write!(formatter, "{count} sessions were resumed although nobody asked for it")
+                write!(formatter, "{count} sessions were resumed without being asked for")
             }
             Doubt::NeverResumed => formatter.write_str(
                 "no session was resumed; the server keeps none, or forgets them at once",
