@@ -50,7 +50,7 @@ impl Status {
         let text = text.into_iter().filter(|byte| *byte != 0).collect::<Vec<u8>>();
         let text = CString::new(text).unwrap_or_default();
         // A thread that ends may call from what runs behind the destructors of its variables;
-        // nobody keeps texts for it any more.
+        // texts are not kept for it any more.
         let _ = LAST_ERROR.try_with(|last| last.replace(text));
         self
     }
