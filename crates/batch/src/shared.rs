@@ -137,7 +137,7 @@ impl<J> Shared<J> {
         }
     }
 
-    /// Ends the helpers: they get what still waits, then [`wait_due`](Self::wait_due) answers none.
+    /// Ends the helpers: they get what still waits, then [`wait_due`](Self::wait_due) returns none.
     /// From now on every submitter gets its job straight back.
     pub fn shut(&self) {
         lock(&self.state).shut = true;

@@ -8,7 +8,7 @@
 //!
 //! 1. The runtime's `SSL_do_handshake` calls libssl on a fibre of its own (256 KiB with a guard
 //!    page: OpenSSL's ASYNC fibres are 32 KiB of heap, too little for a server's callbacks, and
-//!    unguarded). There is no OpenSSL ASYNC job: `ASYNC_get_current_job` answers null.
+//!    unguarded). There is no OpenSSL ASYNC job: `ASYNC_get_current_job` returns null.
 //! 2. The provider's sign operation asks [`RuntimeHooks::current`]; a non-null answer means it may
 //!    park: it queues its request with that handle on this thread's lanes and calls
 //!    [`RuntimeHooks::pause`] until the request is finished or cancelled:

@@ -532,7 +532,7 @@ impl<'a> SignContext<'a> {
         (begun > 0).then_some(context)
     }
 
-    /// Makes the signature; answers its length, which is at most that of `output`.
+    /// Makes the signature; returns its length, which is at most that of `output`.
     ///
     /// The default provider takes the -1 of `i2d_ECDSA_SIG`, which finds no memory, for a length
     /// (`ossl_ecdsa_sign`), and says that it has signed.

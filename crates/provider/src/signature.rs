@@ -169,7 +169,7 @@ impl Output {
         self.signature.is_null()
     }
 
-    /// Answers the length.
+    /// Returns the length.
     ///
     /// # Safety
     /// The length must be writable.
@@ -290,7 +290,7 @@ impl<A: Signer> Context<A> {
         key.is_null() && (A::ACCOMPANIED || self.inner.is_made())
     }
 
-    /// The same, if there are no parameters; answers whether the signature is ours to make.
+    /// The same, if there are no parameters; returns whether the signature is ours to make.
     ///
     /// # Safety
     /// `key` must be null or a key of ours, `params` null or the core's.
@@ -306,7 +306,7 @@ impl<A: Signer> Context<A> {
         begun.is_some() && unsafe { self.begin(key, begun) }
     }
 
-    /// Leaves everything to the default provider: answers its new key, or the one that it has if
+    /// Leaves everything to the default provider: returns its new key, or the one that it has if
     /// its context is new.
     ///
     /// # Safety

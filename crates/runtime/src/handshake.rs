@@ -491,7 +491,7 @@ pub(crate) fn go_on_by_themselves(
     }
 }
 
-/// What `SSL_get_error` answers for a suspended handshake; nothing if a function has failed
+/// What `SSL_get_error` returns for a suspended handshake; nothing if a function has failed
 /// meanwhile, which it has said in the error queue.
 pub(crate) fn error_of_suspended(ssl: *const c_void) -> Option<c_int> {
     let handshake = suspended(ssl)?;
@@ -504,7 +504,7 @@ pub(crate) fn error_of_suspended(ssl: *const c_void) -> Option<c_int> {
     })
 }
 
-/// What `SSL_want` answers for a suspended handshake.
+/// What `SSL_want` returns for a suspended handshake.
 pub(crate) fn want_of_suspended(ssl: *const c_void) -> Option<c_int> {
     Some(match suspended(ssl)?.wanted.get() {
         Wanted::Read => SSL_READING,

@@ -63,7 +63,7 @@ macro_rules! engine {
         }
 
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
-        /// here, and answers the hash of AAD and text, a last block filled up with zeros.
+        /// here, and returns the hash of AAD and text, a last block filled up with zeros.
         pub fn start<const SEAL: bool>(room: $token, message: Message<'_, Key>) -> Block {
             // SAFETY: as above.
             let sum = unsafe { start_body::<SEAL>(message) };
@@ -316,7 +316,7 @@ macro_rules! engine {
             reduce_sum(sum)
         }
 
-        /// Rows of a tail, of which the last may be shorter; answers what they contribute when the
+        /// Rows of a tail, of which the last may be shorter; returns what they contribute when the
         /// first block stands at `power`.
         #[inline]
         #[$features]
@@ -341,7 +341,7 @@ macro_rules! engine {
             sum
         }
 
-        /// Encrypts or decrypts rows, of which the last may be shorter, and answers their
+        /// Encrypts or decrypts rows, of which the last may be shorter, and returns their
         /// ciphertext, filled up with zeros.
         #[inline]
         #[$features]

@@ -789,7 +789,7 @@ macro_rules! engine {
             (blocks - 1) % GROUP_BLOCKS + 1
         }
 
-        /// Encrypts what an opening of `COUNT` sets has behind its first block, and answers that
+        /// Encrypts what an opening of `COUNT` sets has behind its first block, and returns that
         /// block. The key stream stays in registers; `LONG` identifies the caller, which has code
         /// of its own.
         #[inline]

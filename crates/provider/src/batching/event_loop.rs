@@ -407,14 +407,14 @@ pub(crate) fn wake_descriptor() -> c_int {
     with(Lanes::wake_descriptor).unwrap_or(-1)
 }
 
-/// Executes what is parked on this thread. Answers how many were finished.
+/// Executes what is parked on this thread. Returns how many were finished.
 pub(crate) fn execute(what: Extent) -> usize {
     choosing::tick();
     let by_kind = |kind| execute_kind(kind, what);
     collect() + OperationKind::ALL.into_iter().map(by_kind).sum::<usize>()
 }
 
-/// Executes what is parked of one kind. Answers how many were finished.
+/// Executes what is parked of one kind. Returns how many were finished.
 fn execute_kind(kind: OperationKind, what: Extent) -> usize {
     // The lanes are free while a batch runs: its end may bring the next request.
     let take = |lanes: &mut Lanes| {
@@ -429,7 +429,7 @@ fn execute_kind(kind: OperationKind, what: Extent) -> usize {
     finished
 }
 
-/// Takes up what engines have finished. Answers how many requests were.
+/// Takes up what engines have finished. Returns how many requests were.
 fn collect() -> usize {
     let counters = process::current().counters();
     let mut finished = 0;

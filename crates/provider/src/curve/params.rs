@@ -95,7 +95,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Reads parameters that the default provider could import, which has to do it if this answers
+    /// Reads parameters that the default provider could import, which has to do it if this returns
     /// nothing: there is no public half, a half is not selected or too long, something is there
     /// twice, is not what it always is, or is not known. Whether the halves lie on the curve is not
     /// looked at.

@@ -200,7 +200,7 @@ impl<I: Item> Store<I> {
         Some(item)
     }
 
-    /// Wipes what is too old; answers how many those were.
+    /// Wipes what is too old; returns how many those were.
     pub(super) fn expire(&mut self, now: Tick) -> usize {
         if now.since(Tick(self.made)) <= AGE_MAX_NS {
             return 0;

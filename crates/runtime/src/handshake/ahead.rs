@@ -110,7 +110,7 @@ impl Handshake {
     }
 
     /// Gives the program the early data that was read, if its call asks for that: as much as it has
-    /// room for. Answers whether some is left.
+    /// room for. Returns whether some is left.
     pub(super) fn tell_early_data(&self, call: Call) -> bool {
         let Call::ReadEarlyData { buffer, bytes, done } = call else { return false };
         if done.is_null() {

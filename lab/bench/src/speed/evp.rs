@@ -101,7 +101,7 @@ impl Records {
         self.control(ffi::EVP_CTRL_GCM_GET_TAG, tag)
     }
 
-    /// Decrypts `text` where it is, and answers whether `tag` is the right one.
+    /// Decrypts `text` where it is, and returns whether `tag` is the right one.
     pub fn open(
         &mut self,
         nonce: &[u8; NONCE_BYTES],
@@ -243,7 +243,7 @@ impl Tags {
     ///
     /// Those of OpenSSL, as of all that follows.
     pub fn new(digest: MessageDigest, key: &[u8]) -> Result<Self, ErrorStack> {
-        // SAFETY: takes nothing, and answers a context or null.
+        // SAFETY: takes nothing, and returns a context or null.
         let context = unsafe { ffi::HMAC_CTX_new() };
         let tags = Tags { context: NonNull::new(context).ok_or_else(ErrorStack::get)? };
         let (context, length) = (tags.context.as_ptr(), key.len() as c_int);

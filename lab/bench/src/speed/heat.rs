@@ -185,7 +185,7 @@ impl Heat<'_> {
     }
 }
 
-/// Runs for a [`SLICE`]; answers how many operations it did and how long it took. `calls` is how
+/// Runs for a [`SLICE`]; returns how many operations it did and how long it took. `calls` is how
 /// many calls fill a [`BURST`], as far as that is known.
 fn slice(
     run: &mut Runner<'_>,

@@ -239,7 +239,7 @@ macro_rules! woven {
 
 /// The block of assembly: all rounds but the last one on `$states`; meanwhile `$rows`, those of the
 /// chunk `$before`, are stored and replaced by those of `$chunk` with the last round key added.
-/// Adds what is hashed to `$sum`, but for the last row, and answers that.
+/// Adds what is hashed to `$sum`, but for the last row, and returns that.
 ///
 /// Not a function, which the compiler might not inline: it would get its rows in memory.
 macro_rules! weave {
