@@ -169,7 +169,7 @@ impl Output {
         self.signature.is_null()
     }
 
-    /// Returns the length.
+    /// Writes the length.
     ///
     /// # Safety
     /// The length must be writable.

@@ -92,7 +92,7 @@ pub(super) trait Context: Clone {
     /// do not know.
     fn set(&mut self, name: Name<'_>, param: &OsslParam, beside: Array<'_>) -> Result<(), Refused>;
 
-    /// Returns the parameter of a name.
+    /// Fills in the parameter of a name.
     ///
     /// # Safety
     /// The parameter must have room for what it asks for.
