@@ -8,7 +8,7 @@ pub(crate) struct Known<T>(OnceLock<Option<T>>);
 
 /// It could not be found out whether there is a value.
 #[derive(Debug)]
-pub(crate) struct Untold;
+pub(crate) struct Unknown;
 
 impl<T> Known<T> {
     /// One that has not been found yet.
@@ -24,9 +24,9 @@ impl<T> Known<T> {
     /// The value, found now if it has not been before. All threads that call this get the same one.
     pub(crate) fn get_or_find(
         &self,
-        find: impl FnOnce() -> Result<Option<T>, Untold>,
+        find: impl FnOnce() -> Result<Option<T>, Unknown>,
     ) -> Option<&T> {
-        if !self.is_told() {
+        if !self.is_known() {
             let _ = self.0.set(find().ok()?);
         }
         self.get()
@@ -38,12 +38,12 @@ impl<T> Known<T> {
     }
 
     /// Whether it has been found that there is a value, or that there is none.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.0.get().is_some()
     }
 
     /// Sets the value, or that there is none; false if that was known before.
-    pub(crate) fn tell(&self, something: Option<T>) -> bool {
+    pub(crate) fn set(&self, something: Option<T>) -> bool {
         self.0.set(something).is_ok()
     }
 }
@@ -53,12 +53,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_told_is_asked_for_again() {
+    fn what_could_not_be_found_is_looked_for_again() {
         let known = Known::new();
-        assert_eq!(known.get_or_find(|| Err(Untold)), None);
-        assert!(!known.is_told());
+        assert_eq!(known.get_or_find(|| Err(Unknown)), None);
+        assert!(!known.is_known());
         assert_eq!(known.get_or_find(|| Ok(Some(1))), Some(&1));
-        assert_eq!(known.get_or_find(|| panic!("it is told")), Some(&1));
+        assert_eq!(known.get_or_find(|| panic!("it is known")), Some(&1));
         let nothing = Known::<u8>::new();
         assert_eq!(nothing.get_or_find(|| Ok(None)), None);
         assert_eq!(nothing.get_or_find(|| panic!("there is nothing")), None);
