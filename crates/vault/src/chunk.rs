@@ -122,6 +122,6 @@ impl Chunk {
 ///
 /// It was mapped by [`Chunk::map`], and has not been published.
 unsafe fn unmap(chunk: NonNull<Chunk>) {
-    // SAFETY: the caller's. Error: memory that stays mapped harms nobody.
+    // SAFETY: the caller's. Error: memory that stays mapped is harmless.
     let _ = unsafe { mm::munmap(chunk.as_ptr().cast(), CHUNK_BYTES) };
 }

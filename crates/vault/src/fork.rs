@@ -65,7 +65,7 @@ fn map() -> Option<*mut AtomicU64> {
 
 /// Gives back a mapping that nobody else has seen.
 fn unmap(mapped: *mut AtomicU64) {
-    // SAFETY: mapped by `map`. Error: memory that stays mapped harms nobody.
+    // SAFETY: mapped by `map`. Error: memory that stays mapped is harmless.
     let _ = unsafe { mm::munmap(mapped.cast(), BYTES) };
 }
 

@@ -47,7 +47,7 @@ struct Context {
     /// Whether it takes a message: encapsulation by ML-KEM alone does. As in OpenSSL, nothing else
     /// looks at one.
     takes_message: bool,
-    /// What the next encapsulation begins with, if that is not left to chance.
+    /// The input of the next encapsulation, if it is not random.
     message: Option<Box<Message>>,
 }
 

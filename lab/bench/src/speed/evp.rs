@@ -193,12 +193,12 @@ impl Stitched {
         Ok(records)
     }
 
-    /// Bytes of a record with a text of `size` bytes: block of chance, text, MAC and padding.
+    /// Bytes of a record with a text of `size` bytes: explicit IV, text, MAC and padding.
     pub fn record_bytes(size: usize, mac_bytes: usize) -> usize {
         BLOCK_BYTES + (size + mac_bytes) / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES
     }
 
-    /// Encrypts the record whose text of `size` bytes stands behind a block of chance.
+    /// Encrypts the record whose text of `size` bytes follows an explicit IV.
     pub fn seal(&mut self, size: usize, record: &mut [u8]) -> Result<(), ErrorStack> {
         let written = self.crypt(BLOCK_BYTES + size, record)?;
         let wanted = Self::record_bytes(size, self.mac_bytes);
