@@ -15,11 +15,11 @@ use crate::build::BuildError;
 /// Dropping it has the thread end, too, after the trees that it is building.
 #[derive(Debug)]
 pub(super) struct Builder {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-struct Desk {
+struct Shared {
     orders: Mutex<Orders>,
     changed: Condvar,
 }
@@ -46,16 +46,16 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 impl Builder {
     pub fn start(relay: &Arc<Relay<Draft>>, limits: Limits, policy: Policy) -> Self {
-        let desk = Arc::new(Desk { orders: Mutex::default(), changed: Condvar::new() });
-        let (own, relay) = (Arc::clone(&desk), Arc::clone(relay));
+        let shared = Arc::new(Shared { orders: Mutex::default(), changed: Condvar::new() });
+        let (own, relay) = (Arc::clone(&shared), Arc::clone(relay));
         thread::spawn(move || own.work(&relay, &limits, &policy));
-        Builder { desk }
+        Builder { shared }
     }
 
     /// Has prints of earlier drafts dropped when readers have left them.
     pub fn drop_outdated(&self) {
-        self.desk.orders().has_outdated = true;
-        self.desk.changed.notify_all();
+        self.shared.orders().has_outdated = true;
+        self.shared.changed.notify_all();
     }
 
     /// Notes the report of a change: the trees are rebuilt if it says so.
@@ -63,39 +63,39 @@ impl Builder {
         if !report.wants_rebuild {
             return;
         }
-        let mut orders = self.desk.orders();
+        let mut orders = self.shared.orders();
         if !orders.wanted && !orders.at_work && report.pending >= orders.patience {
             orders.wanted = true;
-            self.desk.changed.notify_all();
+            self.shared.changed.notify_all();
         }
     }
 
     pub fn settle(&self) {
-        let mut orders = self.desk.orders();
+        let mut orders = self.shared.orders();
         // What is being built may lack the last changes.
         while orders.at_work {
-            orders = self.desk.wait(orders);
+            orders = self.shared.wait(orders);
         }
         orders.wanted = true;
-        self.desk.changed.notify_all();
+        self.shared.changed.notify_all();
         while orders.wanted || orders.at_work {
-            orders = self.desk.wait(orders);
+            orders = self.shared.wait(orders);
         }
     }
 
     pub fn trouble(&self) -> Option<BuildError> {
-        self.desk.orders().trouble.clone()
+        self.shared.orders().trouble.clone()
     }
 }
 
 impl Drop for Builder {
     fn drop(&mut self) {
-        self.desk.orders().closing = true;
-        self.desk.changed.notify_all();
+        self.shared.orders().closing = true;
+        self.shared.changed.notify_all();
     }
 }
 
-impl Desk {
+impl Shared {
     fn work(&self, relay: &Relay<Draft>, limits: &Limits, policy: &Policy) {
         while self.next_order(relay) {
             let (shape, number) = relay.begin(Draft::shape);

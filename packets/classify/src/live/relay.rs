@@ -53,11 +53,11 @@ pub trait Draft: Debug {
 pub struct Relay<D: Draft> {
     published: Published<D::Print>,
     /// Held while something is changed, so that one print follows from the other.
-    desk: Mutex<Desk<D>>,
+    state: Mutex<State<D>>,
 }
 
 #[derive(Debug)]
-struct Desk<D: Draft> {
+struct State<D: Draft> {
     draft: D,
     /// Changes since a build began; none while no build is under way.
     journal: Option<Vec<D::Change>>,
@@ -89,8 +89,8 @@ impl<D: Draft> Relay<D> {
         let [print, spare @ ..] = draft.prints();
         let (published, prints) = (Published::new(print), spare.to_vec());
         let (journal, outdated, spent) = (None, Vec::new(), Vec::new());
-        let desk = Desk { draft, journal, prints, outdated, spent };
-        Relay { published, desk: Mutex::new(desk) }
+        let state = State { draft, journal, prints, outdated, spent };
+        Relay { published, state: Mutex::new(state) }
     }
 
     /// The latest print.
@@ -105,20 +105,20 @@ impl<D: Draft> Relay<D> {
 
     /// Makes a change; readers see it when this returns.
     pub fn change(&self, change: D::Change) -> Result<D::Outcome, D::Refusal> {
-        let mut desk = self.desk();
-        desk.recycle();
-        let outcome = desk.draft.apply(&change)?;
-        let print = desk.next_print();
+        let mut state = self.state();
+        state.recycle();
+        let outcome = state.draft.apply(&change)?;
+        let print = state.next_print();
         let replaced = self.published.replace(print);
-        desk.prints.push(replaced);
-        if let Some(journal) = &mut desk.journal {
+        state.prints.push(replaced);
+        if let Some(journal) = &mut state.journal {
             journal.push(change);
         }
-        desk.correct_spare_prints();
-        let surplus = desk.surplus_print();
-        let kept = desk.spent.len().saturating_sub(DROPPED);
-        desk.spent.truncate(kept);
-        drop(desk);
+        state.correct_spare_prints();
+        let surplus = state.surplus_print();
+        let kept = state.spent.len().saturating_sub(DROPPED);
+        state.spent.truncate(kept);
+        drop(state);
         drop(surplus);
         Ok(outcome)
     }
@@ -127,64 +127,64 @@ impl<D: Draft> Relay<D> {
     /// nothing.
     pub fn reset(&self, draft: D) {
         let prints = draft.prints();
-        let mut desk = self.desk();
-        desk.journal = None;
-        let replaced = self.put(&mut desk, draft, prints);
-        drop(desk);
+        let mut state = self.state();
+        state.journal = None;
+        let replaced = self.put(&mut state, draft, prints);
+        drop(state);
         drop(replaced);
     }
 
     /// Begins a build, and returns what it needs of the draft. One build at a time.
     pub fn begin<T>(&self, parts: impl FnOnce(&D) -> T) -> T {
-        let mut desk = self.desk();
-        desk.journal = Some(Vec::new());
-        parts(&desk.draft)
+        let mut state = self.state();
+        state.journal = Some(Vec::new());
+        parts(&state.draft)
     }
 
     /// What else a build needs of the draft. If it is read piece by piece, the pieces contain some
     /// of the changes that are in the journal, too.
     pub fn look<T>(&self, piece: impl FnOnce(&D) -> T) -> T {
-        piece(&self.desk().draft)
+        piece(&self.state().draft)
     }
 
     /// Drops prints of earlier drafts that readers have left; false if there are none left to drop.
     pub fn drop_outdated(&self) -> bool {
-        let mut desk = self.desk();
+        let mut state = self.state();
         let unused: Vec<_> =
-            desk.outdated.extract_if(.., |print| Arc::get_mut(print).is_some()).collect();
-        let left = !desk.outdated.is_empty();
-        drop(desk);
+            state.outdated.extract_if(.., |print| Arc::get_mut(print).is_some()).collect();
+        let left = !state.outdated.is_empty();
+        drop(state);
         drop(unused);
         left
     }
 
     /// Ends a build that came to nothing.
     pub fn abandon(&self) {
-        self.desk().journal = None;
+        self.state().journal = None;
     }
 
     /// Ends a build: catches up with the changes made meanwhile, and publishes.
     pub fn finish(&self, mut draft: D) -> Result<(), D::Refusal> {
         let mut prints: Option<Prints<D>> = None;
         for round in 1.. {
-            let mut desk = self.desk();
-            let Some(journal) = desk.journal.take() else { return Ok(()) };
+            let mut state = self.state();
+            let Some(journal) = state.journal.take() else { return Ok(()) };
             // Writers go on while many changes are applied here and prints are made; they wait for
             // the last few only. These may be more with every round, since writers may make changes
             // as fast as they are applied here.
             if let Some(prints) = prints.take_if(|_| journal.len() <= LAST_CHANGES * round) {
                 draft.catch_up(&journal)?;
-                desk.spent.extend(journal);
+                state.spent.extend(journal);
                 let prints = prints.map(|print| draft.corrected(print));
-                let replaced = self.put(&mut desk, draft, prints);
-                drop(desk);
+                let replaced = self.put(&mut state, draft, prints);
+                drop(state);
                 drop(replaced);
                 return Ok(());
             }
-            desk.journal = Some(Vec::new());
-            drop(desk);
+            state.journal = Some(Vec::new());
+            drop(state);
             let applied = draft.catch_up(&journal);
-            self.desk().spent.extend(journal);
+            self.state().spent.extend(journal);
             if let Err(refusal) = applied {
                 self.abandon();
                 return Err(refusal);
@@ -199,17 +199,17 @@ impl<D: Draft> Relay<D> {
 
     /// Puts a draft and its prints in the place of the old one, which is returned: dropping it
     /// takes long.
-    fn put(&self, desk: &mut Desk<D>, draft: D, prints: Prints<D>) -> D {
+    fn put(&self, state: &mut State<D>, draft: D, prints: Prints<D>) -> D {
         let [print, spare @ ..] = prints;
-        desk.outdated.push(self.published.replace(print));
-        let old_prints = mem::replace(&mut desk.prints, spare.to_vec());
-        desk.outdated.extend(old_prints);
-        mem::replace(&mut desk.draft, draft)
+        state.outdated.push(self.published.replace(print));
+        let old_prints = mem::replace(&mut state.prints, spare.to_vec());
+        state.outdated.extend(old_prints);
+        mem::replace(&mut state.draft, draft)
     }
 
     /// A panic elsewhere does not poison it: prints are published whole.
-    fn desk(&self) -> MutexGuard<'_, Desk<D>> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -242,7 +242,7 @@ trait Corrected: Draft {
 
 impl<D: Draft> Corrected for D {}
 
-impl<D: Draft> Desk<D> {
+impl<D: Draft> State<D> {
     /// A print of the draft as it is: an earlier one that no reader holds, or another.
     fn next_print(&mut self) -> Arc<D::Print> {
         for _ in 0..PATIENCE {
@@ -265,7 +265,7 @@ impl<D: Draft> Desk<D> {
 
     /// Has the draft recycle what only prints needed that readers have left.
     fn recycle(&mut self) {
-        let Desk { draft, prints, .. } = self;
+        let State { draft, prints, .. } = self;
         let held = |print: &mut Arc<D::Print>| Arc::get_mut(print).is_none();
         let oldest = prints.iter_mut().position(held);
         draft.recycle(oldest.map(|at| &*prints[at]));
