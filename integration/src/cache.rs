@@ -20,7 +20,7 @@ use widelane_bench::server::{Identity, Key, SERVER_NAME};
 use widelane_host::counters::Counts;
 use widelane_testkit::server::free_address;
 
-use crate::crowd;
+use crate::misbehaving_clients;
 use crate::server::{find_program, widelane};
 
 /// A kind of cache, with what it is asked and what it answers.
@@ -77,7 +77,7 @@ impl Cache {
         let (ip, port) = (address.ip(), address.port());
         let directory = directory.display();
         let options = match self {
-            // It runs as root only where it is told to, and takes no notice elsewhere.
+            // It runs as root only with this flag, and ignores it otherwise.
             Cache::Memcached => format!(
                 "--enable-ssl -o ssl_chain_cert={chain},ssl_key={key} --listen={ip} --port={port} \
                  --udp-port=0 --user=root --threads=4"
@@ -107,7 +107,7 @@ impl Running {
     ///
     /// If a client cannot be set up.
     pub fn configurations(&self) -> Result<Vec<Arc<ClientConfig>>> {
-        crowd::configurations(&self.identity.leaf)
+        misbehaving_clients::configurations(&self.identity.leaf)
     }
 
     /// Makes a connection, asks twice, and awaits both answers.

@@ -21,7 +21,7 @@ impl Holdings {
     ///
     /// # Errors
     ///
-    /// If it has ended or belongs to somebody else.
+    /// If it has ended or belongs to another user.
     pub fn of(pid: i32) -> Result<Self> {
         let gone = || format!("process {pid} cannot be looked at; did it end?");
         let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).with_context(gone)?.count();
@@ -35,7 +35,7 @@ impl Holdings {
 ///
 /// # Errors
 ///
-/// If it has ended or belongs to somebody else.
+/// If it has ended or belongs to another user.
 pub fn proportional_kib(pid: i32) -> Result<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
         .with_context(|| format!("process {pid} cannot be looked at; did it end?"))?;
@@ -45,9 +45,9 @@ pub fn proportional_kib(pid: i32) -> Result<u64> {
 /// What a process may have at most.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// So many descriptors.
+    /// A number of descriptors.
     Descriptors,
-    /// So many bytes of addresses.
+    /// Bytes of address space.
     AddressSpace,
 }
 
@@ -63,7 +63,7 @@ impl Limit {
 
 /// Sets a limit of a process, and answers what it was before; nothing if the process has ended.
 ///
-/// This is done as the process's own user: for somebody else's process even root needs a capability
+/// This is done as the process's own user: for another user's process even root needs a capability
 /// that containers withhold.
 ///
 /// # Errors

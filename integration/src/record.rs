@@ -73,7 +73,7 @@ impl Record {
         self.growth(memory_mib, |figures| figures.len() / 2)
     }
 
-    /// The same of descriptors, by the least in a quarter: by what is there while no crowd is, as
+    /// The same of descriptors, by the least in a quarter: by what is there while no client is, as
     /// descriptors that were lost would be.
     fn descriptors_growth(&self) -> f64 {
         self.growth(descriptors, |_| 0)
@@ -216,9 +216,9 @@ mod tests {
         assert_eq!(of_memory(|second| 5000 + 10 * second).memory_growth_mib(), 250.0);
         let reloads = of_memory(|second| if second % 10 == 0 { 9000 } else { 5000 });
         assert_eq!(reloads.memory_growth_mib(), 0.0);
-        // Crowds come and go: only what stays when they are gone has grown.
-        let crowds = of_descriptors(|second| 70 + if second % 5 == 0 { 0 } else { 2 * second });
-        assert_eq!(crowds.descriptors_growth(), 0.0);
+        // Clients come and go: only what stays when they are gone has grown.
+        let clients = of_descriptors(|second| 70 + if second % 5 == 0 { 0 } else { 2 * second });
+        assert_eq!(clients.descriptors_growth(), 0.0);
         assert_eq!(of_descriptors(|second| 70 + second).descriptors_growth(), 25.0);
     }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use widelane_testkit::random::Random;
 
-use crate::crowd::Failure;
 use crate::hardship::Hardship;
+use crate::misbehaving_clients::Failure;
 use crate::server::Server;
 
 /// How often.
@@ -26,7 +26,7 @@ pub struct Plan {
     pub renewal_ends: Option<Duration>,
 }
 
-/// What was done to the server while the crowd was there.
+/// What was done to the server while the clients ran.
 #[derive(Default)]
 pub struct Upkeep {
     /// Reloads.
@@ -55,7 +55,7 @@ impl Upkeep {
     }
 
     /// Takes note of dropped sockets, which may happen at any time: a reload that was asked for
-    /// twice comes twice, the second time when nobody waits for it any more.
+    /// twice comes twice, the second time when no test waits for it any more.
     fn look_for_drops(&mut self, server: &Server, looked: Instant) -> Instant {
         let (drops, now) = (server.socket_drops(), Instant::now());
         if drops > self.drops {

@@ -126,7 +126,7 @@ impl Libraries {
             .arg("-v")
             .stdin(Stdio::null())
             .env("LD_PRELOAD", preload)
-            // A program that tells names of functions would load the planted mistake too.
+            // A program that resolves names of functions would load the planted mistake too.
             .env("ASAN_OPTIONS", "symbolize=0")
             .status()?;
         let watched = reports.read()?;
@@ -156,7 +156,7 @@ fn sanitizer() -> Result<PathBuf> {
 /// nothing when it upgrades its binary.
 ///
 /// Fibres have stacks of their own, which the search for uses after return does not know. Leaks
-/// are the soak's: who looks for them here would have to trace processes that gave up root.
+/// are the soak's: a search for them here would have to trace processes that gave up root.
 fn default_options(reports: &Path) -> String {
     let reports = reports.join("report");
     let options = format!(

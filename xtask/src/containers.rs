@@ -142,7 +142,7 @@ impl Yard<'_> {
         bail!("the server does not listen: {}", server.output())
     }
 
-    /// Has clients shake hands with the server in its network, and tells what they say.
+    /// Has clients shake hands with the server in its network, and returns their output.
     fn load(&self, server: &Container, connections: &str) -> Result<String> {
         let mut command = server.in_network(&self.workspace.quick("widelane"));
         command.args(["load", "--insecure", "--warm-up", "0s", "--duration", "500ms"]);
@@ -150,8 +150,8 @@ impl Yard<'_> {
         capture(command.arg("127.0.0.1:8443"))
     }
 
-    /// The server is accelerated, and an exporter in a container beside it, of another user, tells
-    /// so.
+    /// The server is accelerated, and an exporter in a container beside it, of another user, shows
+    /// it.
     fn accelerated_and_seen(&self, own: &[&str]) -> Result<()> {
         let volume = self.files.join("counters");
         let _ = fs::remove_dir_all(&volume);
@@ -170,7 +170,7 @@ impl Yard<'_> {
             let counted = metrics.lines().filter(|line| line.contains(series)).any(|line| {
                 line.rsplit(' ').next().and_then(|value| value.parse().ok()).unwrap_or(0.0) > 0.0
             });
-            ensure!(counted, "the exporter tells nothing of {series}:\n{metrics}");
+            ensure!(counted, "the exporter does not show {series}:\n{metrics}");
         }
         announce(&format!("{} and an exporter beside it: accelerated, counted and seen", own[0]));
         Ok(())

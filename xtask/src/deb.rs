@@ -114,7 +114,7 @@ fn check(workspace: &Workspace, packages: &[PathBuf], suite: &str) -> Result<()>
     Ok(())
 }
 
-/// A fresh Debian with a server, to be removed by who has used it.
+/// A fresh Debian with a server, to be removed by the caller.
 pub fn fresh(workspace: &Workspace, suite: &str) -> Result<PathBuf> {
     let root = workspace.target.join(format!("debian-chroot-{suite}"));
     let fresh = root.with_extension("fresh");

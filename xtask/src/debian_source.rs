@@ -29,7 +29,7 @@ pub fn fetch(directory: &Path, mirror: &str, suite: &str, words: &[&str]) -> Res
         ] {
             apt.arg(format!("--option={option}={}", directory.join(path).display()));
         }
-        // Only the list above counts, and what is fetched belongs to who builds.
+        // Only the list above counts, and what is fetched belongs to the user who builds.
         apt.args(["--option=Dir::Etc::SourceParts=-", "--option=APT::Sandbox::User="]);
         apt.args(words);
         apt

@@ -173,7 +173,7 @@ impl Machine {
             Command::new("bochs")
                 .current_dir(&self.directory)
                 .args(["-q", "-f", "bochsrc", "-rc", "commands"])
-                // The emulated screen, which nobody looks at, is drawn for a terminal.
+                // The emulated screen, which is not read, is drawn for a terminal.
                 .env("TERM", "xterm")
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
@@ -274,7 +274,7 @@ const SHORT: [(&str, &str); 2] =
 /// The test of the SHA extensions, which the emulator has wrong.
 const WRONG: &str = "the_sha_extensions_hash";
 
-/// How often somebody looks what the machine has said.
+/// How often the output of the machine is read.
 const LOOKS_PER_MINUTE: u32 = 300;
 
 /// What the first program says when it begins and ends, and behind a test program that passes.
@@ -315,8 +315,8 @@ busybox poweroff -f
 
 /// How the kernel starts. The emulator has FSRM without ERMS, which the kernel's memmove takes for
 /// impossible, and says a wrong size of what XSAVE stores with protection keys or in its short
-/// form, with which there would be no AVX. A cursor would blink on a screen that nobody empties,
-/// until the emulator waited for somebody who does.
+/// form, with which there would be no AVX. A blinking cursor would fill the output of the screen,
+/// which is not read, until the emulator blocked.
 const BOOT: &str = "\
 set timeout=0
 menuentry tests {

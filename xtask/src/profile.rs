@@ -65,7 +65,7 @@ enum Key {
     Rsa2048,
 }
 
-/// Kinds of handshakes, and what `widelane load` is told to make them.
+/// Kinds of handshakes, and the arguments of `widelane load` that make them.
 const SCENARIOS: [(&str, &[&str]); 4] = [
     ("TLS 1.3", &["--tls", "1.3"]),
     ("TLS 1.3, resumed", &["--tls", "1.3", "--resume", "ticket"]),

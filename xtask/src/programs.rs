@@ -35,7 +35,7 @@ impl TestProgram {
         Ok(programs)
     }
 
-    /// The program that a message tells of; none where nothing was linked.
+    /// The program that a message names; none where nothing was linked.
     fn read(message: &Value) -> Option<Self> {
         let path = message["executable"].as_str()?.into();
         let directory = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();

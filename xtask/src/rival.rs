@@ -31,7 +31,7 @@ enum Rival {
 }
 
 /// Builds the rival where `widelane compare --rival` looks for it. If that fails, the reason stays
-/// beside it, and the comparison tells it.
+/// beside it, and the comparison prints it.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let Rival::HaproxyAwsLc = arguments.rival;
     let build = Build { workspace, directory: workspace.target.join(NAME) };
@@ -162,7 +162,7 @@ impl AwsLc {
             }
         }
         let (Some(version), Some(headers), Some(libraries)) = (version, headers, libraries) else {
-            bail!("version, headers or libraries are not told");
+            bail!("the build does not report version, headers and libraries");
         };
         Ok(AwsLc { version, headers, libraries })
     }

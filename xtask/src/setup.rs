@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 
 use crate::shell::{announce, announce_and_run, find_program, run as run_command, succeeds};
 
-/// Installs what the machine lacks. Without apt or the right to use it, prints the line that
-/// somebody else has to run, and fails only if nothing can be built without it.
+/// Installs what the machine lacks. Without apt or the right to use it, prints the line that an
+/// administrator has to run, and fails only if nothing can be built without it.
 pub fn run() -> Result<()> {
     meet(NEEDS)
 }
@@ -93,7 +93,7 @@ fn install(packages: &[&str]) -> Result<()> {
     words.extend(packages);
     // Even quiet, dpkg has five lines for every package.
     announce_and_run(root(&words).stdout(Stdio::null()))?;
-    // Debian starts a server when it installs it. Nobody asked for one on port 80.
+    // Debian starts a server when it installs it. None is wanted on port 80 here.
     for server in packages.iter().filter(|package| SERVICES.contains(package)) {
         announce(&format!("set-up: leaving the system's own {server} stopped"));
         if Path::new("/run/systemd/system").exists() {

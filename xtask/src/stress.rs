@@ -13,7 +13,7 @@ pub struct Arguments {
     handshakes: u64,
 }
 
-/// Builds everything and runs the stress test of `integration/` with so many handshakes, and that
+/// Builds everything and runs the stress test of `integration/` with this many handshakes, and that
 /// of the lane process.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     setup::run_for_tests()?;

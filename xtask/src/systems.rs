@@ -63,7 +63,7 @@ struct System {
 struct Server {
     name: &'static str,
     title: &'static str,
-    /// Debian's packages; the version of the first is told.
+    /// Debian's packages; the version of the first is shown.
     packages: &'static str,
     /// Why no more can be expected of it, and what it would take.
     remark: &'static str,

@@ -104,9 +104,9 @@ fn clippy(workspace: &Workspace) -> Result<()> {
     )
 }
 
-/// Nobody publishes these pages, so they may link to what is private. Libraries and programs take
-/// turns: the provider's library and our program are both called `widelane`, and one's pages would
-/// be written over the other's at the same time.
+/// These pages are not published, so they may link to what is private. Libraries and programs are
+/// documented one after the other: the provider's library and our program are both named `widelane`
+/// and collide in target/doc.
 ///
 /// That an example is documented too makes cargo count the dependencies of tests. With them,
 /// third-party crates have the features that they had for Clippy, and are not checked again.
@@ -204,8 +204,8 @@ const TESTED: [&str; 6] =
 const PUBLISHED: [&str; 8] =
     ["secret", "cpu", "vault", "kernels", "crypto", "classify", "meter", "rustls"];
 
-/// Tells the tests of the runtime that the program and what it preloads are built: on their own
-/// account, they would build them as packages, with other features.
+/// Set for the tests of the runtime if the program and what it preloads are built: otherwise they
+/// would build them as packages, with other features.
 const BUILT: &str = "WIDELANE_BUILT";
 
 /// Crates that are tested in the dev profile: those that bring no large dependency along.

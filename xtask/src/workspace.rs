@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// Has cargo build what somebody waits for: see the profile in the root manifest.
+/// The profile of builds that a developer waits for: see the root manifest.
 pub const QUICK: &str = "--profile=quick";
 
 /// The workspace as cargo describes it.

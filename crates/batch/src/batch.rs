@@ -13,7 +13,7 @@ pub enum Closed {
     Deadline,
     /// A leading thread began its turn.
     Leader,
-    /// Waiting has brought nobody of late.
+    /// Waiting has brought no other job of late.
     Sparse,
     /// The queue was shut down.
     Shutdown,

@@ -5,28 +5,27 @@ use crate::{JOBS_MAX, SLEEP_COST_NS, Tick};
 
 /// Whether a partial [`Lane`](crate::Lane) is worth a short wait before its thread sleeps.
 ///
-/// A wait pays if somebody joins in time, and if that saves more than the wait costs. How likely
-/// company is follows from the rate of the last arrivals: they count for as long as they lie back,
-/// so after a pause nobody is expected, and a server that is idle answers at once. Where
-/// [`MISSES_MAX`] waits in a row have brought nobody (one client that does one handshake after the
-/// other keeps a fine rate), nothing waits but one job in [`PROBE_EVERY`], to find out whether that
-/// is still so.
+/// A wait pays if another job joins in time, and if that saves more than the wait costs. How likely
+/// company is follows from the rate of the last arrivals and their age: after a pause no job is
+/// expected, and a server that is idle answers at once. If [`MISSES_MAX`] waits in a row have
+/// brought no job (a single client that does one handshake after the other has a high rate), only
+/// one job in [`PROBE_EVERY`] waits, to find out whether that has changed.
 ///
-/// No job waits longer than its own limit, which is at most the budget, whoever comes: who opens
-/// the batch sets its end, and who joins it can only bring that forward.
+/// No job waits longer than its own limit, which is at most the budget: the first job of a batch
+/// sets its end, and one that joins can only bring that forward.
 #[derive(Clone, Debug)]
 pub struct Company {
     budget_ns: u64,
     /// When the last jobs came, in a ring.
     arrivals: [Tick; ARRIVALS],
     arrived: usize,
-    /// Waits in a row, up to their end, that brought nobody.
+    /// Waits in a row, up to their end, that brought no job.
     misses: u32,
     /// Jobs that did not wait for that reason.
     passed: u32,
     /// When the batch at hand is due.
     due: Tick,
-    /// Whether whoever opened the batch at hand was made to wait.
+    /// Whether the first job of the batch at hand was made to wait.
     waits: bool,
     wait: Option<Wait>,
 }
@@ -84,9 +83,9 @@ impl Company {
 
     /// A job has come, which makes `waiting` of them beside those of `others`, if there are any.
     ///
-    /// `costs` tells what each number of jobs costs; `limit_ns` how long the job at hand may be
-    /// made to wait, within the budget, and `may_wait` whether it may at all. Those two are asked
-    /// only where a wait is worth it.
+    /// `costs` returns what each number of jobs costs; `limit_ns` how long the job at hand may be
+    /// made to wait, within the budget, and `may_wait` whether it may at all. The latter two are
+    /// called only if a wait is worth it.
     pub fn joined(
         &mut self,
         now: Tick,
@@ -139,7 +138,7 @@ impl Company {
         (self.arrived > ARRIVALS).then(|| gap_ns(oldest, now))
     }
 
-    /// Whether waiting has brought nobody of late; a job in so many does not mind.
+    /// Whether waiting has brought no job of late; one job in [`PROBE_EVERY`] waits all the same.
     fn is_discouraged(&mut self, waiting: usize) -> bool {
         if self.misses < MISSES_MAX || waiting > 1 {
             return false;
@@ -158,12 +157,12 @@ impl Company {
         self.waits
     }
 
-    /// The thread begins to wait for company of so many jobs; no news if it does so already.
+    /// The thread begins to wait for company of `waiting` jobs; no effect if it waits already.
     pub fn begin(&mut self, now: Tick, waiting: usize) {
         self.wait.get_or_insert(Wait { since: now, jobs: waiting });
     }
 
-    /// So many jobs leave together. If they had been made to wait, tells for how long.
+    /// `jobs` jobs leave together. If they had been made to wait, returns for how long.
     pub fn left(&mut self, now: Tick, jobs: usize) -> Option<Waited> {
         if self.waits && jobs > 1 {
             // Also if the thread had so much to do that it did not sleep meanwhile.
@@ -178,7 +177,7 @@ impl Company {
         Some(Waited { ns: now.since(since), company })
     }
 
-    /// Another worker has done all that waited. If it had been made to wait, tells for how long.
+    /// Another worker has done all that waited. If it had been made to wait, returns for how long.
     pub fn met(&mut self, now: Tick) -> Option<Waited> {
         let Wait { since, .. } = self.wait.take()?;
         self.misses = 0;
@@ -228,7 +227,7 @@ impl Outlook {
         -(-self.expected(until)).exp_m1() >= CHANCE_MIN
     }
 
-    /// Whether somebody is likely to come until then, and saves more than the wait costs.
+    /// Whether another job is likely to come until then, and saves more than the wait costs.
     fn pays(self, costs: &[u64; JOBS_MAX + 1], until: Tick) -> bool {
         let saving_ns = saving_ns(costs, self.together, self.expected(until));
         self.is_likely(until) && saving_ns > SLEEP_COST_NS as f64
@@ -240,8 +239,8 @@ fn gap_ns(oldest: Tick, now: Tick) -> u64 {
     (now.since(oldest) / ARRIVALS as u64).max(1)
 }
 
-/// What is saved on average if so many more are expected, and come at random, by their joining
-/// those that wait instead of being done one by one.
+/// What is saved on average if `expected` more jobs come, at random, and join those that wait
+/// instead of being done one by one.
 pub(crate) fn saving_ns(costs: &[u64; JOBS_MAX + 1], waiting: usize, expected: f64) -> f64 {
     let [_, alone, ..] = *costs;
     let room = JOBS_MAX.saturating_sub(waiting);
@@ -260,18 +259,18 @@ pub(crate) fn saving_ns(costs: &[u64; JOBS_MAX + 1], waiting: usize, expected: f
     sum
 }
 
-/// Arrivals whose rate is believed: fewer, and a single client that opens some connections at once
+/// Arrivals whose rate is used: with fewer, a single client that opens some connections at once
 /// would make a server wait.
 const ARRIVALS: usize = 16;
 
-/// The smallest chance of company for which anybody is made to wait.
+/// The smallest probability of company for which a job is made to wait.
 const CHANCE_MIN: f64 = 0.4;
 
 /// Waits in a row without company after which nothing waits. With the smallest chance it happens by
 /// accident once in four hundred times.
 const MISSES_MAX: u32 = 12;
 
-/// While nothing waits, one job in so many does all the same.
+/// While no job waits, one in this many does all the same.
 const PROBE_EVERY: u32 = 64;
 
 #[cfg(test)]

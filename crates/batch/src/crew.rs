@@ -8,9 +8,9 @@ use crate::{Batch, Closed, Entry, Tick};
 /// Leader and followers: batches of threads that block until their job is done.
 ///
 /// A thread that arrives while fewer than `leaders_max` threads lead leads at once, so with
-/// `leaders_max` equal to the CPUs nobody waits before every CPU is busy. The others wait; a leader
-/// takes as many of them along as there are lanes, and hands its leadership to the oldest of those
-/// left when it is done.
+/// `leaders_max` equal to the CPUs no thread waits before every CPU is busy. The others wait; a
+/// leader takes as many of them along as there are lanes, and hands its leadership to the oldest of
+/// those left when it is done.
 #[derive(Debug)]
 pub struct Crew<J> {
     lanes: usize,

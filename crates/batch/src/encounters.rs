@@ -16,12 +16,12 @@ pub struct Encounters {
     joined: f64,
     /// Jobs that were better executed at once.
     vain: u32,
-    /// Whether a job is parked that tells how many join it.
+    /// Whether a job is parked of which it is counted how many join it.
     tells: bool,
 }
 
 impl Encounters {
-    /// A server is believed to be busy until it is known.
+    /// A server is assumed to be busy until its load is known.
     pub const fn new() -> Self {
         Encounters { joined: (JOBS_MAX - 1) as f64, vain: 0, tells: false }
     }
@@ -35,7 +35,7 @@ impl Encounters {
         !self.tells
     }
 
-    /// So many jobs leave the lane together, which may have been made to wait for each other.
+    /// `jobs` jobs leave the lane together, which may have been made to wait for each other.
     pub fn left(&mut self, jobs: usize, have_waited: bool) {
         let tells = std::mem::take(&mut self.tells);
         if tells && !have_waited {
@@ -50,10 +50,10 @@ impl Default for Encounters {
     }
 }
 
-/// Parked jobs after which a change of load is believed.
+/// Parked jobs after which a change of load counts.
 const MEMORY: f64 = 8.0;
 
-/// While nothing is parked, one job in so many is all the same.
+/// While no job is parked, one in this many is all the same.
 const PROBE_EVERY: u32 = 16;
 
 #[cfg(test)]

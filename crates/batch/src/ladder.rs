@@ -16,8 +16,8 @@ pub struct Way {
 /// runs; nothing without jobs or ways.
 ///
 /// Of divisions that cost the same, one with the fewest runs is taken, and of ways for the same
-/// jobs the one with the fewest lanes. More jobs than [`JOBS_MAX`] are divided as that many: who
-/// has more asks again when these are done.
+/// jobs the one with the fewest lanes. More jobs than [`JOBS_MAX`] are divided as that many: the
+/// caller divides the rest when these are done.
 ///
 /// # Panics
 ///
@@ -46,7 +46,7 @@ struct Division {
     way: usize,
 }
 
-/// The best division of each number of jobs up to so many.
+/// The best division of each number of jobs up to `jobs`.
 fn divisions(ways: &[Way], jobs: usize) -> [Division; JOBS_MAX + 1] {
     let nothing = Division { cost_ns: 0, runs: 0, lanes: 0, way: 0 };
     let mut best = [nothing; JOBS_MAX + 1];

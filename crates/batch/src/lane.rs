@@ -44,7 +44,7 @@ impl<J> Lane<J> {
         self.waiting.drain(..).collect()
     }
 
-    /// Withdraws the oldest job for which `matches` answers true.
+    /// Withdraws the oldest job for which `matches` returns true.
     pub fn remove(&mut self, mut matches: impl FnMut(&J) -> bool) -> Option<J> {
         let index = self.waiting.iter().position(|entry| matches(&entry.job))?;
         self.waiting.remove(index).map(|entry| entry.job)

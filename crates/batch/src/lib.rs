@@ -9,9 +9,9 @@
 //! | [`Crew`] | threads that block until their job is done | a leader's turn |
 //!
 //! [`Slots`] is memory in which event loops of several threads or processes find each other's jobs.
-//! [`Encounters`] tells whether a job should be left on its lane at all, [`Company`] whether a loop
-//! that is about to sleep should wait a little first; [`cheapest`] divides jobs among kernels by
-//! what each costs.
+//! [`Encounters`] decides whether a job should be left on its lane at all, [`Company`] whether a
+//! loop that is about to sleep should wait a little first; [`cheapest`] divides jobs among kernels
+//! by what each costs.
 //!
 //! A job is any type; what a batch does with it is the caller's business. Time is passed in as
 //! [`Tick`]s. Every [`Batch`] carries what statistics need: its fill, why it closed, and since when

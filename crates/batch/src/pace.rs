@@ -6,9 +6,9 @@ use crate::Tick;
 ///
 /// A batch waits for as long as jobs keep coming: it closes after a silence of four mean gaps (the
 /// chance of one by accident is e⁻⁴ where arrivals are independent), or when its oldest job has
-/// waited for [`WAIT_MAX_NS`]; later only while the helper is told that more may come. The gaps are
-/// those between jobs that wait together; the others may hold the execution of a batch, and may be
-/// its effect.
+/// waited for [`WAIT_MAX_NS`]; later only while the helper learns that more may come. Only gaps
+/// between jobs that wait together count: others may contain the execution of a batch, and be
+/// caused by it.
 ///
 /// One busy thread needs some hundred microseconds from one job to the next, and then waiting pays
 /// off; so it does not follow from the gaps alone whether it will. Where [`STRIKES_MAX`] batches in
@@ -28,7 +28,7 @@ impl Pace {
     }
 
     /// Learns from an arrival, and says how long a silence from now on closes the batch; none if
-    /// the batch is not worth any wait. `opens` says whether nobody else waited.
+    /// the batch is not worth any wait. `opens` says whether it is the only job.
     pub(crate) fn arrived(&mut self, now: Tick, opens: bool) -> Option<u64> {
         if let Some(last) = self.last
             && !opens
@@ -44,7 +44,7 @@ impl Pace {
         self.sparse_run.is_multiple_of(PROBE_EVERY).then_some(SILENCE_MAX_NS)
     }
 
-    /// Learns from a batch that was waited for, and closed with so many jobs.
+    /// Learns from a batch that was waited for, and closed with `jobs` jobs.
     pub(crate) fn closed(&mut self, jobs: usize) {
         if jobs >= JOBS_WORTH {
             self.strikes = 0;
@@ -53,8 +53,8 @@ impl Pace {
         }
     }
 
-    /// Learns from a deadline: nobody has come since the last arrival, so the gap is longer. A
-    /// short silence says nothing against a long gap.
+    /// Learns from a deadline: no job has come since the last arrival, so the gap is longer. A
+    /// silence shorter than the gap says nothing.
     pub(crate) fn missed(&mut self, now: Tick) {
         if let Some(last) = self.last {
             self.learn((2 * now.since(last)).max(self.gap_ns));
@@ -83,7 +83,7 @@ const SILENCE_MIN_NS: u64 = 10_000;
 /// The longest silence that leaves a batch open: a busy thread brings its next job within it.
 const SILENCE_MAX_NS: u64 = 500_000;
 
-/// Mean gaps of silence after which nobody else is expected.
+/// Mean gaps of silence after which no other job is expected.
 const SILENCE_GAPS: u64 = 4;
 
 /// Jobs that make waiting worth while: three in a batch cost less than three alone nearly
@@ -93,8 +93,8 @@ const JOBS_WORTH: usize = 3;
 /// Batches in a row that were not worth the wait, after which nothing waits.
 const STRIKES_MAX: u32 = 4;
 
-/// While nothing waits, one batch in so many does all the same.
+/// While no batch waits, one in this many does all the same.
 const PROBE_EVERY: u32 = 64;
 
-/// What is believed before anybody has come.
+/// The gap that is assumed before any job has come.
 const GAP_START_NS: u64 = 10_000;

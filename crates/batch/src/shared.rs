@@ -6,10 +6,10 @@ use crate::{Batch, Closed, Entry, Tick};
 
 /// The queue of threads that do other work until their jobs are done.
 ///
-/// Whoever submits the job that fills the lanes gets the batch and executes it. A partial batch is
-/// closed by a helper thread, which spends its life in [`wait_due`](Self::wait_due), after a
-/// deadline that follows the rate of arrivals. Where waiting brings nobody, the submitter gets its
-/// job straight back.
+/// The thread that submits the job that fills the lanes gets the batch and executes it. A partial
+/// batch is closed by a helper thread, which spends its life in [`wait_due`](Self::wait_due), after
+/// a deadline that follows the rate of arrivals. Where waiting brings no other job, the submitter
+/// gets its job straight back.
 #[derive(Debug)]
 pub struct Shared<J> {
     lanes: usize,
@@ -18,7 +18,7 @@ pub struct Shared<J> {
     changed: Condvar,
 }
 
-/// While nobody waits there is no deadline, and there is one while somebody does.
+/// There is a deadline exactly while a job waits.
 #[derive(Debug)]
 struct State<J> {
     waiting: Vec<Entry<J>>,
@@ -47,9 +47,9 @@ pub enum Due<J> {
     Ready(Batch<J>),
     /// Look again at this time.
     At(Tick),
-    /// Nobody waits.
+    /// No job waits.
     Idle,
-    /// Nobody waits, and nobody ever will again.
+    /// No job waits, and none will wait again.
     Shut,
 }
 
@@ -106,10 +106,10 @@ impl<J> Shared<J> {
 
     /// Waits for the next batch whose deadline passes; none after [`shut`](Self::shut).
     ///
-    /// `clock` reads the clock that the submitters pass the time of. `may_bring_more` says of the
-    /// youngest job, when the deadline has passed, whether whoever submitted it is still at work
-    /// and likely to submit another one: then the batch is held open a little longer, but no job
-    /// waits for more than 6 ms in all.
+    /// `clock` reads the clock whose time the submitters pass. When the deadline has passed,
+    /// `may_bring_more` says of the youngest job whether the thread that submitted it is still at
+    /// work and likely to submit another one: then the batch is held open a little longer, but no
+    /// job waits for more than 6 ms in all.
     pub fn wait_due(
         &self,
         clock: impl Fn() -> Tick,
@@ -137,7 +137,7 @@ impl<J> Shared<J> {
         }
     }
 
-    /// Ends the helpers: they get what still waits, then [`wait_due`](Self::wait_due) answers none.
+    /// Ends the helpers: they get what still waits, then [`wait_due`](Self::wait_due) returns none.
     /// From now on every submitter gets its job straight back.
     pub fn shut(&self) {
         lock(&self.state).shut = true;

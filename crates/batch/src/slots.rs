@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Slots in memory that workers share, in which each leaves jobs for whoever executes a batch next.
+/// Slots in memory that workers share: each leaves jobs there for the next that executes a batch.
 ///
 /// A slot belongs to the place of its owner. The owner opens it with a job in it; another worker
 /// claims it, executes the job and stores the result; the owner collects that. No lock is held:
@@ -24,7 +24,7 @@ pub struct Slots<const PLACES: usize, const SLOTS: usize, const WORDS: usize> {
 #[repr(C, align(64))]
 struct Place<const SLOTS: usize, const WORDS: usize> {
     worker: AtomicU32,
-    /// 1 while the worker sleeps, and wants to be woken by whoever finishes a job of its.
+    /// 1 while the worker sleeps, and is to be woken by a worker that finishes one of its jobs.
     sleeps: AtomicU32,
     states: [AtomicU64; SLOTS],
     jobs: [Job<WORDS>; SLOTS],
@@ -39,7 +39,7 @@ struct Job<const WORDS: usize> {
     words: [AtomicU64; WORDS],
 }
 
-/// What tells the key of a job from all others.
+/// What identifies the key of a job.
 pub type KeyName = [u64; KEY_WORDS];
 
 const KEY_WORDS: usize = 4;
@@ -55,7 +55,7 @@ pub struct Offer {
 /// How far an offered job has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Nobody has claimed it.
+    /// No worker has claimed it.
     Open,
     /// Another worker has claimed it.
     Claimed,
@@ -80,7 +80,7 @@ impl Claim {
     }
 }
 
-/// Who looks for jobs of others, and where first.
+/// A worker that looks for jobs of others, and where it looks first.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeker {
     /// The number of the worker.
@@ -99,7 +99,7 @@ pub enum Choice<T> {
     Accept(T),
     /// It cannot, but others may.
     Leave,
-    /// Nobody can: the job makes no sense.
+    /// No worker can execute it: the job is invalid.
     Refuse,
 }
 
@@ -201,7 +201,7 @@ impl<const PLACES: usize, const SLOTS: usize, const WORDS: usize> Slots<PLACES, 
         (job.bytes.load(Ordering::Relaxed) == bytes as u64).then(|| job.read(bytes)).flatten()
     }
 
-    /// Takes a job back that nobody has claimed; false if somebody has.
+    /// Takes a job back; false if a worker has claimed it.
     pub fn withdraw(&self, offer: &Offer) -> bool {
         exchange(self.state(offer), offer.opened, offer.opened.with(FREE, 0))
     }
@@ -361,7 +361,7 @@ impl<const WORDS: usize> Job<WORDS> {
         }
     }
 
-    /// Reads so many bytes, if there can be so many.
+    /// Reads `bytes` bytes, if there can be that many.
     fn read(&self, bytes: usize) -> Option<Vec<u8>> {
         let words = self.words.get(..bytes.div_ceil(8))?;
         let whole = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
@@ -369,12 +369,12 @@ impl<const WORDS: usize> Job<WORDS> {
     }
 }
 
-/// The state of a slot: a phase, the kind of its job, who has claimed it, and how often it was
-/// opened.
+/// The state of a slot: a phase, the kind of its job, the worker that has claimed it, and how often
+/// it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State(u64);
 
-/// Phases. Who may go on from each:
+/// Phases. What may change each:
 ///
 /// * `FREE`: the owner, to `OPEN`;
 /// * `OPEN`: the owner, to `FREE`; any other worker, to `CLAIMED` or `REFUSED`;

@@ -8,7 +8,7 @@
 //! Those that no thread has had yet are holes in the file.
 //!
 //! All values only grow. Readers take a copy of the file and need no lock. What a reader has to
-//! check before it believes a file is in `docs/operate/operating.md`.
+//! check before it uses a file is in `docs/operate/operating.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -142,7 +142,7 @@ pub struct Counters {
     /// Lanes of the batch kernel for RSA; 1 where there is nothing to batch.
     pub lanes: AtomicU32,
     /// When the process started, in clock ticks after boot: field 22 of `/proc/<pid>/stat`. It
-    /// tells the process from a later one of the same number; 0 where it could not be read.
+    /// distinguishes the process from a later one of the same number; 0 if it could not be read.
     pub started_ticks: AtomicU64,
     /// Pages that threads have had: no others have figures.
     pub pages_used: AtomicU64,
@@ -227,8 +227,8 @@ mod tests {
 
     use super::*;
 
-    /// Files outlive the program that wrote them, and other programs read them: whoever moves
-    /// something counts the version up.
+    /// Files outlive the program that wrote them, and other programs read them: a change of layout
+    /// needs a new version.
     #[test]
     fn the_layout_is_that_of_its_version() {
         assert_eq!(COUNTERS_VERSION, 13);

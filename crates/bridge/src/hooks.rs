@@ -8,13 +8,13 @@
 //!
 //! 1. The runtime's `SSL_do_handshake` calls libssl on a fibre of its own (256 KiB with a guard
 //!    page: OpenSSL's ASYNC fibres are 32 KiB of heap, too little for a server's callbacks, and
-//!    unguarded). There is no OpenSSL ASYNC job: `ASYNC_get_current_job` answers null.
+//!    unguarded). There is no OpenSSL ASYNC job: `ASYNC_get_current_job` returns null.
 //! 2. The provider's sign operation asks [`RuntimeHooks::current`]; a non-null answer means it may
 //!    park: it queues its request with that handle on this thread's lanes and calls
 //!    [`RuntimeHooks::pause`] until the request is finished or cancelled:
 //!    `while request.waits() { pause() }`.
 //! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it
-//!    calls [`ProviderHooks::execute`]. Otherwise the server is told to call again later.
+//!    calls [`ProviderHooks::execute`]. Otherwise the call returns that it is to be repeated later.
 //! 4. When the server is about to sleep in `epoll_wait`, the runtime asks
 //!    [`ProviderHooks::wait_ns`] whether company is worth a short wait, and then calls
 //!    [`ProviderHooks::execute`]. While it waits, another worker may do the operation; then
@@ -127,6 +127,6 @@ pub struct RuntimeHooks {
     /// The round-trip time to the peer of handshake `h`, in ns, as TCP has measured it; 0 where it
     /// is not known: its connection is no TCP, or hides its socket.
     pub round_trip_ns: extern "C" fn(h: *mut c_void) -> u64,
-    /// Tells the runtime that the request parked for `h` is finished and its fibre can be resumed.
+    /// Notifies the runtime that the request parked for `h` is finished: its fibre can be resumed.
     pub completed: extern "C" fn(h: *mut c_void),
 }

@@ -57,7 +57,7 @@ enum Role {
     Generation,
     /// A secret shared with a peer.
     Derivation,
-    /// A signature of a peer's, or of whoever has certified it.
+    /// Verification of a peer's signature, or of one in its certificates.
     Verification,
     /// Anything else.
     Other,
@@ -137,8 +137,8 @@ impl OperationKind {
         matches!(ROLES[self as usize], Role::Verification)
     }
 
-    /// Whether it makes an ephemeral key pair for a pool, which the totals leave out: nobody waits
-    /// for it in a batch.
+    /// Whether it makes an ephemeral key pair for a pool, which the totals leave out: no handshake
+    /// waits for it in a batch.
     pub const fn is_generation(self) -> bool {
         matches!(ROLES[self as usize], Role::Generation)
     }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /**
- * What a call came to.
+ * Status of a call or a job.
  */
 typedef enum widelane_status {
   /**
@@ -391,7 +391,7 @@ typedef struct widelane_rule {
  * ports directly behind a header of 20 or 40 bytes. So this must be a packet of the table's
  * version of IP without IPv4 options or IPv6 extension headers, which is not a later fragment, has
  * ports, and says itself that it is long enough to have them. Of any other packet something else
- * would be taken for ports, and whoever sent it could pass rules that deny.
+ * would be taken for ports, and its sender could evade rules that deny.
  *
  * `widelane_flow_parse` makes of any packet what can be looked up; use it unless all packets are
  * known to be of this form. If one packet is too short, none of the call is looked up.
@@ -416,7 +416,7 @@ typedef struct widelane_aead_job {
    */
   const struct widelane_aead_key *key;
   /**
-   * The nonce, 12 bytes; whoever seals never uses one twice with one key.
+   * The nonce, 12 bytes. When sealing, never use one twice with the same key.
    */
   const uint8_t *nonce;
   /**
@@ -734,7 +734,7 @@ typedef struct widelane_ml_kem_encapsulate_job {
    */
   const uint8_t *public_key;
   /**
-   * 32 random bytes, which nobody else knows.
+   * 32 random bytes, which must be kept secret.
    */
   const uint8_t *message;
   /**
@@ -765,7 +765,7 @@ typedef struct widelane_ml_kem_decapsulate_job {
    */
   const uint8_t *ciphertext;
   /**
-   * Where the shared secret goes, 32 bytes. Nothing tells whether the ciphertext was good.
+   * Where the shared secret goes, 32 bytes. Nothing reveals whether the ciphertext was valid.
    */
   uint8_t *shared;
   /**
@@ -937,7 +937,7 @@ enum widelane_status widelane_live_new(const struct widelane_rules *rules,
                                        struct widelane_live **live);
 
 /**
- * Adds a rule behind those of its priority, and tells its number. Readers see it when this
+ * Adds a rule behind those of its priority, and stores its number. Readers see it when this
  * returns.
  *
  * # Safety
@@ -1000,7 +1000,7 @@ enum widelane_status widelane_live_reader(const struct widelane_live *live,
 
 /**
  * Looks up packets in the latest version, all in the same, as `widelane_classifier_classify` does,
- * and tells its number unless `version` is null.
+ * and stores its number unless `version` is null.
  *
  * # Safety
  *

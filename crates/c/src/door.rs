@@ -24,7 +24,7 @@ pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Status>) -> Status {
 ///
 /// # Safety
 ///
-/// It is null, or points to a value that nobody changes while the reference is in use.
+/// It is null, or points to a value that is not changed while the reference is in use.
 pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
     // SAFETY: the caller vouches for it.
     let reference = unsafe { pointer.as_ref() };
@@ -35,7 +35,7 @@ pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, Status
 ///
 /// # Safety
 ///
-/// It is null, or points to a value that nobody else uses while the reference is in use.
+/// It is null, or points to a value that is not used otherwise while the reference is in use.
 pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Status> {
     // SAFETY: the caller vouches for it.
     let reference = unsafe { pointer.as_mut() };
@@ -46,7 +46,7 @@ pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Stat
 ///
 /// # Safety
 ///
-/// There are `count` elements, which nobody changes while the slice is in use.
+/// There are `count` elements, which are not changed while the slice is in use.
 pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize) -> Result<&'a [T], Status> {
     match (first.is_null(), count) {
         (_, 0) => Ok(&[]),
@@ -60,7 +60,7 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize) -> Result<&'a [
 ///
 /// # Safety
 ///
-/// There are `count` elements, which nobody else uses while the slice is in use.
+/// There are `count` elements, which are not used otherwise while the slice is in use.
 pub(crate) unsafe fn places<'a, T>(first: *mut T, count: usize) -> Result<&'a mut [T], Status> {
     match (first.is_null(), count) {
         (_, 0) => Ok(&mut []),

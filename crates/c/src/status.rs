@@ -1,11 +1,11 @@
-//! What a call came to.
+//! Status codes, and the message of the last error.
 #![allow(unsafe_code, reason = "functions for C")]
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
 
-/// What a call came to.
+/// Status of a call or a job.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -50,7 +50,7 @@ impl Status {
         let text = text.into_iter().filter(|byte| *byte != 0).collect::<Vec<u8>>();
         let text = CString::new(text).unwrap_or_default();
         // A thread that ends may call from what runs behind the destructors of its variables;
-        // nobody keeps texts for it any more.
+        // texts are not kept for it any more.
         let _ = LAST_ERROR.try_with(|last| last.replace(text));
         self
     }

@@ -68,7 +68,7 @@ pub struct Flags {
     pub pq: bool,
 }
 
-/// Tells the runtime of `--pq`: the variable and its value.
+/// How the runtime learns of `--pq`: the variable and its value.
 const PQ: (&str, &str) = ("WIDELANE_PQ", "yes");
 
 /// Variables and their values.

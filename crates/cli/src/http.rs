@@ -25,7 +25,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Who answers.
+/// Answers requests over HTTP.
 pub struct Server {
     listener: TcpListener,
 }
@@ -44,7 +44,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:9847".to_owned())
 }
 
-/// Why nobody can listen at an address, and what to give instead.
+/// Why this process cannot listen at an address, and what to give instead.
 fn obstacle(address: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrNotAvailable => format!(
@@ -76,7 +76,7 @@ impl Server {
     }
 
     /// Answers the paths that clients ask for, until the end, each client on a thread of its own:
-    /// a slow one delays nobody.
+    /// a slow one does not delay the others.
     pub fn serve(&self, ended: &AtomicBool, answer: impl Fn(&str) -> Answer + Sync) {
         let (answer, clients) = (&answer, &AtomicUsize::new(0));
         thread::scope(|scope| {

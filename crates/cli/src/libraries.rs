@@ -62,7 +62,7 @@ impl Libraries {
         Ok(libraries)
     }
 
-    /// Whether whoever started this process said where they are.
+    /// Whether the environment says where they are.
     pub fn are_named() -> bool {
         named_directory().is_some()
     }

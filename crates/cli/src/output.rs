@@ -29,7 +29,7 @@ impl std::error::Error for ReaderGone {}
 pub struct WrongUsage(pub String);
 
 impl WrongUsage {
-    /// The status by which clap, too, tells of one.
+    /// The status that clap, too, exits with in this case.
     pub const EXIT_STATUS: u8 = 2;
 }
 
@@ -52,8 +52,8 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints `text` of which anybody may have written a part: as it is into files and pipes, and on a
-/// terminal without what would command it.
+/// Prints `text` that may contain parts from untrusted sources: unchanged into files and pipes, and
+/// on a terminal without control sequences.
 pub fn print_untrusted(text: &str) -> anyhow::Result<()> {
     match io::stdout().is_terminal() {
         true => print(&printable(text)),
@@ -61,8 +61,8 @@ pub fn print_untrusted(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Says on standard error what went wrong and why. If nobody listens there, the exit status must
-/// do.
+/// Says on standard error what went wrong and why. If that cannot be written, the exit status has
+/// to do.
 pub fn complain(error: &anyhow::Error) {
     drop(io::stderr().write_all(complaint(error).as_bytes()));
 }

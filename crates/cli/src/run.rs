@@ -103,7 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 ///
-/// A flag or a variable is wrong, so whoever starts the server can correct it.
+/// A flag or a variable is wrong, so the user who starts the server can correct it.
 fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<Option<anyhow::Error>> {
     let libraries = match Libraries::find() {
         Err(error) if !Libraries::are_named() => return Ok(Some(error)),

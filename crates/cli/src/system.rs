@@ -110,12 +110,12 @@ pub fn way(root: &Path, path: &Path) -> (PathBuf, Vec<PathBuf>) {
 const LINKS_MAX: usize = 40;
 
 /// Writes a file in one step: beside its place first, then over it. A device or a pipe stays what
-/// it is and is written to. Who may read a new file is for the umask to say.
+/// it is and is written to. The umask decides which users may read a new file.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     replace(path, text, |_| Ok(()))
 }
 
-/// The same of a file that servers and users read, whoever they are and whatever the umask is.
+/// The same for a file that all servers and users may read, whatever the umask is.
 pub fn write_for_all(path: &Path, text: &str) -> anyhow::Result<()> {
     replace(path, text, |file| file.set_permissions(Permissions::from_mode(0o644)))
 }
@@ -133,8 +133,8 @@ pub fn make_directory_for_all(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a directory that has this mode whatever the umask is. What somebody else puts in its place
-/// meanwhile, such as a link to a directory of the system, keeps its own.
+/// Makes a directory that has this mode whatever the umask is. If another process puts something
+/// else in its place meanwhile, such as a link to a directory of the system, that keeps its mode.
 pub fn make_directory(path: &Path, mode: u32) -> io::Result<()> {
     fs::create_dir(path)?;
     set_mode_of_own(path, mode)

@@ -1,14 +1,16 @@
 //! Chains of dependent instructions: their latency is known in cycles, so their time is the core
 //! clock.
 //!
-//! The chain that meters multiplies register by register: three cycles a link on every x86-64 since
-//! Nehalem and Zen, and never resolved at rename. Its witness adds register to register, one cycle
-//! a link; forms with an immediate (`add $1`, `inc`, `lea`) are resolved at rename on recent cores
-//! and would overstate the clock threefold. The two must differ by 3.00, or nothing is metered.
+//! The clock is measured with a chain of register-to-register multiplications: three cycles each on
+//! every x86-64 since Nehalem and Zen, and never resolved at rename. A second chain of
+//! register-to-register additions (one cycle each), the witness, checks it: the ratio of the two
+//! must be 3.00, otherwise no clock is reported. Additions with an immediate (`add $1`, `inc`,
+//! `lea`) would not do: recent cores resolve them at rename, and the clock would be overstated
+//! threefold.
 //!
-//! The additions are the witness and not the meter because a hyper-thread on the same core, which a
-//! virtual machine cannot see, takes an adder away now and then: that costs a chain of additions
-//! one cycle in thirty where it costs multiplications nothing that can be measured.
+//! Additions only check, because a hyper-thread on the same core, which a virtual machine cannot
+//! see, sometimes occupies an adder: a chain of additions then takes one cycle in thirty longer,
+//! while multiplications are not measurably slower.
 #![allow(unsafe_code, reason = "the chain must reach the CPU as written")]
 
 use std::arch::asm;

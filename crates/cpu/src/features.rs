@@ -81,7 +81,7 @@ fn amd_family() -> Option<u32> {
 /// Whether a chain of additions and rotations takes two cycles a step in vectors, as it does on
 /// Zen 5, and one in general registers: then a short chain is done sooner in the latter.
 ///
-/// No feature tells; nothing but speed may depend on it.
+/// No feature flag says so; nothing but speed may depend on it.
 pub fn vector_steps_take_two_cycles() -> bool {
     amd_family() == Some(AMD_FAMILY_1A)
 }
@@ -90,7 +90,7 @@ pub fn vector_steps_take_two_cycles() -> bool {
 /// Zen 4: what is done in the latter costs little then. On Intel's CPUs both share ports; on Zen 5
 /// vectors wait for themselves more than for units.
 ///
-/// No feature tells; nothing but speed may depend on it.
+/// No feature flag says so; nothing but speed may depend on it.
 pub fn vectors_leave_general_registers_idle() -> bool {
     amd_family() == Some(AMD_FAMILY_19)
 }
@@ -98,7 +98,7 @@ pub fn vectors_leave_general_registers_idle() -> bool {
 /// Whether what a register of 512 bits asks for is done in two halves, as on Zen 4: then a register
 /// that is not full gains by being narrower.
 ///
-/// No feature tells; nothing but speed may depend on it.
+/// No feature flag says so; nothing but speed may depend on it.
 pub fn wide_vectors_take_two_turns() -> bool {
     amd_family() == Some(AMD_FAMILY_19)
 }
@@ -107,7 +107,7 @@ pub fn wide_vectors_take_two_turns() -> bool {
 /// wide ones are better than many narrow ones, at the price of operations. On Zen 4 and Zen 5 they
 /// are done for nothing.
 ///
-/// No feature tells; nothing but speed may depend on it.
+/// No feature flag says so; nothing but speed may depend on it.
 pub fn loads_and_stores_lower_the_clock() -> bool {
     amd_family().is_none()
 }
@@ -132,7 +132,7 @@ pub fn tiles() -> bool {
     xcr0 & XCR0_TILES == XCR0_TILES
 }
 
-/// CPUID leaf 13, sub-leaf 1, EAX: XGETBV tells which state is in use (volume 1, 13.2).
+/// CPUID leaf 13, sub-leaf 1, EAX: XGETBV returns which state is in use (volume 1, 13.2).
 const TELLS_STATE_IN_USE: u32 = 1 << 2;
 
 /// Bits 128 to 255 of vector registers 0 to 15, and their bits 256 to 511 (volume 1, 13.1).
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn upper_halves_are_seen_until_vzeroupper() {
-        // SAFETY: the CPU has AVX where it tells; the register written is named.
+        // SAFETY: a CPU with this feature has AVX; the register written is named.
         let dirty = || unsafe {
             asm!("vxorps xmm1, xmm1, xmm1", "vcmptrueps ymm1, ymm1, ymm1", out("ymm1") _);
         };

@@ -1,4 +1,4 @@
-//! Who we run on: rooms and their tokens, the width policy, topology, the machine, the one clock.
+//! The machine that we run on: rooms and their tokens, the width policy, topology, the one clock.
 //!
 //! This crate knows no algorithm. A kernel asks it for a token ([`rooms::Ifma512::enter`]); holding
 //! the token is the proof that the CPU has the instructions *and* that the operator's

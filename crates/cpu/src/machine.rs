@@ -26,14 +26,14 @@ pub struct Machine {
     /// Maker, family, model and stepping.
     #[serde(flatten)]
     pub signature: Signature,
-    /// The microcode revision, where the kernel tells.
+    /// The microcode revision, if the kernel reports it.
     pub microcode: Option<String>,
     /// The hypervisor, where there is one: its name, or its CPUID signature if we know no name for
     /// it.
     pub hypervisor: Option<String>,
     /// The kernel release.
     pub kernel: Option<String>,
-    /// Rate of the time-stamp counter in kHz, where CPU, hypervisor or kernel tells.
+    /// Rate of the time-stamp counter in kHz, if CPU, hypervisor or kernel reports it.
     pub tsc_khz: Option<u64>,
 }
 

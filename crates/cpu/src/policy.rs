@@ -117,7 +117,7 @@ impl Policy {
         }
     }
 
-    /// What we allow on a CPU if nobody says otherwise; docs/operate/policy.md gives the reasons.
+    /// What we allow on a CPU by default; docs/operate/policy.md gives the reasons.
     pub fn default_for(cpu: &Signature) -> Self {
         const SKYLAKE_SP_TO_COOPER_LAKE: (u32, u32) = (6, 85);
         if cpu.vendor == "GenuineIntel"

@@ -248,7 +248,7 @@ impl Counts {
         for page in used.chunks_exact(size_of::<Counters>()) {
             counts.combine(&Counts::of_thread(&Page(page)), u64::saturating_add);
         }
-        // Whoever may write the file may write any number; sums of these do not overflow.
+        // A process that may write the file may write any number; sums of these do not overflow.
         counts.fields_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
         counts.lanes = first.u32(offset_of!(Counters, lanes)) as usize;
         for (kind, counts) in OperationKind::ALL.into_iter().zip(&mut counts.by_kind) {
@@ -375,7 +375,7 @@ impl Sub for Counts {
     }
 }
 
-/// Counts beyond these are nobody's.
+/// Larger counts are impossible, and cut off here.
 const COUNT_MAX: u64 = 1 << 53;
 
 /// The bytes of a counters file.

@@ -8,12 +8,12 @@ pub fn find(name: &str, search: &[PathBuf]) -> Option<PathBuf> {
     search.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
-/// Version of nginx, as it tells: `1.22.1`.
+/// Version of nginx, as it reports it: `1.22.1`.
 pub fn nginx_version(program: &Path) -> Option<String> {
     word_behind(&said(program, "-v")?, "nginx/")
 }
 
-/// Version of HAProxy, as it tells: `2.6.12-1+deb12u4`.
+/// Version of HAProxy, as it reports it: `2.6.12-1+deb12u4`.
 pub fn haproxy_version(program: &Path) -> Option<String> {
     word_behind(&said(program, "-v")?, "ersion ")
 }

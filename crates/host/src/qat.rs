@@ -1,4 +1,4 @@
-//! Intel QuickAssist (QAT) devices of this machine, as the PCI bus tells of them.
+//! Intel QuickAssist (QAT) devices of this machine, as listed on the PCI bus.
 
 use std::fs;
 use std::path::Path;

@@ -11,7 +11,7 @@ use crate::lanes::{LaneMask, Lanes};
 /// Steps that are taken with the lowest digits alone before all digits follow.
 const ROUND_STEPS: u32 = 50;
 
-/// Rounds after which every number below a modulus of so many bits is inverted.
+/// Rounds after which every number below a modulus of `bits` bits is inverted.
 const fn round_count(bits: usize) -> usize {
     let steps = (45_907 * bits + 26_313) / 19_929;
     steps.div_ceil(ROUND_STEPS as usize)

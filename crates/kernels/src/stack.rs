@@ -42,7 +42,7 @@ fn wipe_pieces<const WORDS: usize, const PIECE: usize>() {
     let mut words = [const { MaybeUninit::<u64>::uninit() }; WORDS];
     for piece in words.chunks_mut(PIECE) {
         piece.fill(MaybeUninit::new(0));
-        // As far as the compiler knows, somebody reads them.
+        // As far as the compiler knows, they are read here.
         black_box(piece);
     }
 }

@@ -80,7 +80,7 @@ impl<'a> Text<'a> {
         Text { source: self.target, ..self }
     }
 
-    /// Replaces up to one block of the message: `transform` gets what is read and answers what is
+    /// Replaces up to one block of the message: `transform` gets what is read and returns what is
     /// written.
     ///
     /// # Panics

@@ -157,7 +157,7 @@ pub const PARAM_OCTET_STRING: c_uint = 5;
 pub const PARAM_UTF8_PTR: c_uint = 6;
 /// Pointer to bytes.
 pub const PARAM_OCTET_PTR: c_uint = 7;
-/// `return_size` of a parameter that nobody answered.
+/// `return_size` of a parameter that has not been set.
 pub const PARAM_UNMODIFIED: usize = usize::MAX;
 
 /// Operation: digest.

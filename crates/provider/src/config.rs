@@ -87,7 +87,7 @@ impl Config {
     fn under(policy: &Policy) -> Self {
         let engine = policy.engine.unwrap_or_default();
         let has_device = engine != Engine::Cpu;
-        // A device has an operation at once: none is left for anybody else.
+        // A device gets each operation at once, so none is left for lane CPUs.
         let lane_cpus = policy.lane_cpus.clone().filter(|cpus| !cpus.is_none() && !has_device);
         let of_lane_process = lane_cpus.as_ref().map(|_| policy.of_lane_process());
         Config {

@@ -266,7 +266,7 @@ impl Delegate {
         self.fill(self.libcrypto.RAND_priv_bytes_ex, bytes)
     }
 
-    /// So many bytes from the same generator.
+    /// `bytes` bytes from the same generator.
     pub(crate) fn random_secret(&self, bytes: usize) -> Option<Secret> {
         let mut secret = Secret(vec![0; bytes]);
         self.random(&mut secret.0)?;
@@ -361,7 +361,7 @@ impl Delegate {
 }
 
 impl Encoder {
-    /// Reads an entry of the default provider's list; nothing if what it writes cannot be told.
+    /// Reads an entry of the default provider's list; nothing if it does not say what it writes.
     fn read(names: &CStr, algorithm: &OsslAlgorithm) -> Option<Self> {
         if algorithm.property_definition.is_null() {
             return None;
@@ -464,8 +464,8 @@ impl Drop for Owned {
     }
 }
 
-/// A context of the default provider's, or its image of a key, made when it is first needed. Where
-/// it cannot be made, as without memory, the next who needs it tries again.
+/// A context of the default provider's, or its image of a key, made when it is first needed. If it
+/// cannot be made, for want of memory, the next use tries again.
 #[derive(Default)]
 pub(crate) struct OnDemand(OnceLock<Owned>);
 
@@ -532,7 +532,7 @@ impl<'a> SignContext<'a> {
         (begun > 0).then_some(context)
     }
 
-    /// Makes the signature; answers its length, which is at most that of `output`.
+    /// Makes the signature; returns its length, which is at most that of `output`.
     ///
     /// The default provider takes the -1 of `i2d_ECDSA_SIG`, which finds no memory, for a length
     /// (`ossl_ecdsa_sign`), and says that it has signed.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use widelane_ossl_sys::core::{OsslAlgorithm, OsslParam};
 
-/// Defines functions that the core calls. The body answers `None` where the function fails.
+/// Defines functions that the core calls. The body returns `None` if the function fails.
 macro_rules! entry {
     ($(
         $(#[$doc:meta])*
@@ -127,7 +127,7 @@ macro_rules! hook {
 
 pub(crate) use {begin, describe, entry, forward, hook};
 
-/// What a function answers when it fails.
+/// What a function returns when it fails.
 pub(crate) trait Failure {
     /// The answer.
     const FAILURE: Self;

@@ -2,20 +2,13 @@
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::io::Write;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use widelane_crypto::has_unlocked_keys;
 use widelane_ossl_sys::Libcrypto;
 use widelane_ossl_sys::core;
-
-/// Says a line on standard error. It may be closed, or a log on a full disk: that is no reason to
-/// fail, as `eprintln!` would.
-pub(crate) fn say(line: &str) {
-    let _ = std::io::stderr().write_all(format!("widelane: {line}\n").as_bytes());
-}
+use widelane_reserve::Notices;
+pub(crate) use widelane_reserve::say;
 
 /// What is said once per server.
 #[derive(Clone, Copy)]
@@ -24,28 +17,19 @@ pub(crate) enum Once {
     UnlockedKeys = 1 << 1,
 }
 
-/// What has been said, in memory that is shared with processes forked from this one: a server that
-/// forks one for each connection says a line once, not at each connection.
-static SAID: OnceLock<&'static AtomicU32> = OnceLock::new();
+static NOTICES: Notices = Notices::new();
 
-/// The same where there is no such memory.
-static SAID_BY_PROCESS: AtomicU32 = AtomicU32::new(0);
-
-/// Makes the shared memory; before the program forks.
+/// Makes the memory in which forked processes share what has been said; before the program forks.
 pub(crate) fn share() {
-    // SAFETY: an atomic number.
-    SAID.get_or_init(|| unsafe { widelane_reserve::shared() }.unwrap_or(&SAID_BY_PROCESS));
+    NOTICES.share();
 }
 
 /// Says a line, unless this server has said it before.
 pub(crate) fn say_once(once: Once, line: &str) {
-    let said = SAID.get().copied().unwrap_or(&SAID_BY_PROCESS);
-    if said.fetch_or(once as u32, Ordering::Relaxed) & once as u32 == 0 {
-        say(line);
-    }
+    NOTICES.say_once(once as u32, line);
 }
 
-/// Tells the operator if private keys are not locked in memory.
+/// Warns the operator if private keys are not locked in memory.
 pub(crate) fn tell_of_unlocked_keys() {
     if has_unlocked_keys() {
         let line = "some private keys are not locked in memory and could be swapped out; if they \

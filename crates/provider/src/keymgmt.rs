@@ -23,7 +23,7 @@ pub(crate) trait Family {
 
 /// A key of ours. What it does not answer itself, the default provider answers with its own key.
 pub(crate) trait ManagedKey: Sized {
-    /// What tells families of such keys apart.
+    /// What distinguishes families of such keys.
     type Kind: Copy;
     /// A key that is being generated.
     type Generation: Generation<Key = Self>;
@@ -105,7 +105,7 @@ pub(crate) trait ManagedKey: Sized {
         false
     }
 
-    /// Hears that the default provider has imported the selected parts.
+    /// Called when the default provider has imported the selected parts.
     fn imported(self: Arc<Self>, _selection: c_int) {}
 
     /// A copy.

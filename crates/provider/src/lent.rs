@@ -115,7 +115,7 @@ impl Lent {
         } else {
             // SAFETY: the context is ours, the name a C string.
             if unsafe { (libcrypto.OSSL_PROVIDER_add_builtin)(context, name, Some(begin)) } <= 0 {
-                // As without memory: the next who looks for it tries again.
+                // For want of memory, say: the next look-up tries again.
                 return algorithm.free(libcrypto);
             }
             lenders().push(Lender::new(libcrypto, provider));

@@ -6,7 +6,7 @@
 //! keys that a handshake makes and forgets are held by ourselves ([`curve`]), and made in advance
 //! ([`pool`]). What we take over are the operations themselves ([`batching`]): where several are
 //! under way at once, they share one run of a multi-buffer kernel. `docs/program/provider-async.md`
-//! tells how they meet.
+//! describes how they meet.
 //!
 //! **Invariant**: a failure of ours is answered by the default provider, and counted.
 

@@ -184,7 +184,7 @@ pub(crate) fn key(param: &OsslParam) -> &CStr {
 /// What a parameter of [`iter`] holds, if that is of a type.
 fn bytes(param: &OsslParam, data_type: c_uint) -> Option<&[u8]> {
     let is_there = param.data_type == data_type && !param.data.is_null();
-    // No slice is longer; whoever claims more of a parameter is mistaken.
+    // No slice is longer: a parameter that claims more is invalid.
     if !is_there || isize::try_from(param.data_size).is_err() {
         return None;
     }
@@ -287,7 +287,7 @@ impl Value<'_> {
             Value::Octets(bytes) | Value::Place(bytes) => Some(bytes),
             Value::Int(_) | Value::Size(_) => None,
         };
-        // Who asks for a length only need not say of what.
+        // Without a buffer, the caller asks for the length only; the type does not matter then.
         if let Some(string) = string.filter(|_| param.data.is_null()) {
             param.return_size = string.len();
             return true;

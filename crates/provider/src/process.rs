@@ -144,9 +144,9 @@ impl Process {
 
     /// The counters of the calling thread.
     ///
-    /// Servers that fork a process for each connection have as many processes as connections, of
-    /// which nobody wants a file each: what a new process counts first, its parent's file has. Not
-    /// that of a process that has ended, as of one that started a daemon: nobody reads it.
+    /// Servers that fork a process for each connection have as many processes as connections, too
+    /// many for a file each: what a new process counts at first goes into its parent's file. Not
+    /// into that of a parent that has ended, such as one that started a daemon: it is not read.
     pub(crate) fn counters(&'static self) -> &'static Counters {
         match self.counters.get() {
             Some(pages) => pages.mine(),
@@ -165,7 +165,7 @@ impl Process {
         (is_young && is_there()).then_some(pages)
     }
 
-    /// The same, for one who counts a handshake.
+    /// The same, for a caller that counts a handshake.
     pub(crate) fn counters_of_handshake(&'static self) -> &'static Counters {
         let counters = self.counters();
         self.handshakes_by_parent.fetch_add(1, Ordering::Relaxed);

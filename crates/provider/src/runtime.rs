@@ -95,12 +95,12 @@ pub(crate) fn may_wait(handshake: Handshake) -> bool {
     hooks().is_some_and(|hooks| (hooks.may_wait)(handshake.0.as_ptr()))
 }
 
-/// The round-trip time of a handshake's connection, 0 where nobody knows it.
+/// The round-trip time of a handshake's connection, 0 where it is not known.
 pub(crate) fn round_trip_ns(handshake: Handshake) -> u64 {
     hooks().map_or(0, |hooks| (hooks.round_trip_ns)(handshake.0.as_ptr()))
 }
 
-/// Tells the runtime that the request of a handshake is finished.
+/// Notifies the runtime that the request of a handshake is finished.
 pub(crate) fn completed(handshake: Handshake) {
     if let Some(hooks) = hooks() {
         (hooks.completed)(handshake.0.as_ptr());

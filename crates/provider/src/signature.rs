@@ -2,8 +2,8 @@
 //! the private-key operation batched, and for some algorithms verification. An algorithm is a type
 //! that implements [`Signer`].
 //!
-//! That a signature is good may be our answer. That it is not never is: then the default provider
-//! verifies it as well, and what it answers is what the program hears, its errors included.
+//! We only ever report signatures as valid. Any other is verified again by the default provider,
+//! whose result and errors the program gets.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
@@ -119,7 +119,7 @@ pub(crate) trait SignerKey: ManagedKey {
 
 /// What became of a signature.
 pub(crate) enum Made {
-    /// It has so many bytes.
+    /// It has this many bytes.
     Bytes(usize),
     /// It is the default provider's to make.
     Theirs,
@@ -133,7 +133,7 @@ pub(crate) enum Found {
     Good,
     /// Nothing that counts: the default provider has to say what it is.
     Theirs,
-    /// Nothing, and nobody wants to know any more.
+    /// Nothing, and the caller has given up.
     Nothing,
 }
 
@@ -169,7 +169,7 @@ impl Output {
         self.signature.is_null()
     }
 
-    /// Answers the length.
+    /// Writes the length.
     ///
     /// # Safety
     /// The length must be writable.
@@ -290,7 +290,7 @@ impl<A: Signer> Context<A> {
         key.is_null() && (A::ACCOMPANIED || self.inner.is_made())
     }
 
-    /// The same, if there are no parameters; answers whether the signature is ours to make.
+    /// The same, if there are no parameters; returns whether the signature is ours to make.
     ///
     /// # Safety
     /// `key` must be null or a key of ours, `params` null or the core's.
@@ -306,7 +306,7 @@ impl<A: Signer> Context<A> {
         begun.is_some() && unsafe { self.begin(key, begun) }
     }
 
-    /// Leaves everything to the default provider: answers its new key, or the one that it has if
+    /// Leaves everything to the default provider: returns its new key, or the one that it has if
     /// its context is new.
     ///
     /// # Safety
@@ -401,8 +401,8 @@ impl<A: Signer> Context<A> {
         let whole = digest.finish()?;
         let whole = &whole[..digest.algorithm().digest_bytes()];
         if A::ACCOMPANIED {
-            // Asking for the size tells the default provider that this message is at its end. It
-            // refuses if there is no message any more, since the digest was set anew.
+            // Asking for the size ends this message in the default provider. It refuses if there is
+            // no message any more, since the digest was set anew.
             let finish = self.functions().digest_sign_final?;
             // SAFETY: a context of the default provider, and where it writes the size.
             (unsafe { finish(self.inner()?, ptr::null_mut(), &mut 0, 0) } > 0).then_some(())?;

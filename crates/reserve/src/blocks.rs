@@ -15,7 +15,7 @@ pub(crate) struct Blocks<const BYTES: usize, const WORDS: usize> {
 #[repr(align(4096))]
 struct Memory<const BYTES: usize, const WORDS: usize>(UnsafeCell<[[[u8; BYTES]; 64]; WORDS]>);
 
-// SAFETY: a block belongs to whoever has set its bit.
+// SAFETY: a block belongs to the thread that has set its bit.
 unsafe impl<const BYTES: usize, const WORDS: usize> Sync for Memory<BYTES, WORDS> {}
 
 impl<const BYTES: usize, const WORDS: usize> Blocks<BYTES, WORDS> {

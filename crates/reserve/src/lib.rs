@@ -1,5 +1,6 @@
 //! Memory for what is loaded into servers of others: the system's allocator with a reserve behind
-//! it, and mappings of their own for stacks, secrets and what forked processes share.
+//! it, and mappings of their own for stacks, secrets and what forked processes share, such as which
+//! messages a server has written.
 //!
 //! Where Rust gets no memory, it ends the process, and with it every connection of a server that
 //! would have refused one and gone on. What we need while a server is short of memory is little and
@@ -11,12 +12,14 @@
 
 mod blocks;
 mod mapped;
+mod notices;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
 use blocks::Blocks;
 pub use mapped::{PAGE_BYTES, Private, Stack, shared};
+pub use notices::{Notices, say};
 
 /// The allocator, for `#[global_allocator]`.
 pub struct Reserved;

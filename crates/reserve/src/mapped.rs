@@ -14,7 +14,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Maps a stack of so many bytes, whole pages, if memory allows that and `spare` bytes more.
+    /// Maps a stack of `bytes` bytes, whole pages, if memory allows that and `spare` bytes more.
     pub fn map(bytes: usize, spare: usize) -> Option<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_STACK | libc::MAP_NORESERVE;
         let base = map(PAGE_BYTES + bytes + spare, flags).ok()?;
@@ -35,7 +35,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping; whoever drops a stack runs on another one.
+        // SAFETY: the whole mapping; a thread that drops a stack runs on another one.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
@@ -71,7 +71,7 @@ impl<T> Deref for Private<T> {
 
     fn deref(&self) -> &T {
         // SAFETY: the mapping is as large as a `T`, aligned to a page and owned by `self` alone.
-        // That its zeroes are valid is promised by whoever mapped it.
+        // That its zeroes are valid is promised by the caller of `map`.
         unsafe { self.0.as_ref() }
     }
 }
@@ -108,7 +108,7 @@ pub unsafe fn shared<T: Sync>() -> io::Result<&'static T> {
 fn map(bytes: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = flags | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping, which is in nobody's way.
+    // SAFETY: a new mapping, which replaces none.
     let memory = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0) };
     if memory == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());

@@ -21,7 +21,7 @@ pub(crate) const PROVIDER_NAME: &CStr = c"widelane";
 const PREFERENCE: &str = "?provider=widelane";
 const OPENSSL_INIT_LOAD_CONFIG: u64 = 0x40;
 
-/// The program makes a configuration of TLS: loads the provider, and tells it.
+/// The program makes a configuration of TLS: loads the provider, and informs it.
 pub(crate) fn configure() {
     activate();
     if let Some(hooks) = provider() {
@@ -96,7 +96,7 @@ fn fetch_ahead(openssl: &OpenSsl) {
     for (fetch, free, name) in lists {
         free(fetch(ptr::null_mut(), name.as_ptr(), ptr::null()));
     }
-    // What fails is tried again by whoever needs it.
+    // What fails here is tried again when it is needed.
     let mut byte = 0;
     (openssl.RAND_bytes)(&raw mut byte, 1);
     (openssl.RAND_priv_bytes)(&raw mut byte, 1);
@@ -109,7 +109,7 @@ pub(crate) fn before_chroot() {
     if provider().is_some() || !real::has_libssl() {
         return;
     }
-    // What fails here fails again, and is told, where the program begins with TLS.
+    // What fails here fails again, and is reported, when the program begins to use TLS.
     let prepare = provider_library(&config.provider)
         .ok()
         .and_then(|library| real::function_in(library, PREPARE_SYMBOL));

@@ -3,14 +3,14 @@
 //! A batch closes when its lanes are full (the provider sees to that), or when the server has
 //! nothing else to do. A server that calls `epoll_wait` with a timeout has nothing else to do if no
 //! event is ready. A zero timeout means that it has work queued of its own, so the batch stays
-//! open, but HAProxy queues a handshake that wants to write right away: the parked handshakes
-//! themselves are its work. So the rule counts who asks: once every parked handshake has asked
-//! again since any other one made progress, and no event is ready, the server is only turning
-//! around those that wait for us.
+//! open. But HAProxy queues a handshake that wants to write right away, so the parked handshakes
+//! themselves may be its only work. With a zero timeout, therefore, retries decide: once the server
+//! has retried every parked handshake since any other one made progress, and no event is ready, it
+//! only retries those that wait for us.
 //!
 //! Operations of different kinds fill lanes of their own, and a server that never rests would leave
-//! a rare one waiting for seven others of its kind. So who has been passed over by
-//! [`PASSED_OVER_MAX`] whole batches ends the waiting of all.
+//! a rare one waiting for seven others of its kind. So once a parked handshake has been passed over
+//! by [`PASSED_OVER_MAX`] whole batches, everything that is parked is executed.
 
 /// Calls of `epoll_wait` with a timeout, each returning events, in which nothing new parks, that a
 /// partial batch survives: other traffic keeps the server busy, and handshakes must not wait for
@@ -42,7 +42,7 @@ const PASSED_OVER_MAX: u32 = 8;
 pub(crate) enum Verdict {
     /// More may join.
     KeepOpen,
-    /// Nobody will join soon: execute.
+    /// No other job will join soon: execute.
     Close,
     /// The program has nothing else to do: execute, unless company is worth a short wait.
     Idle,
@@ -168,7 +168,7 @@ impl Closing {
         }
     }
 
-    /// A whole batch was executed; whoever is still parked waits for others of another kind.
+    /// A whole batch was executed; handshakes that are still parked wait for jobs of other kinds.
     pub(crate) fn batch(&mut self) -> Verdict {
         self.batches += 1;
         if self.batches < PASSED_OVER_MAX {

@@ -1,8 +1,8 @@
 //! What `widelane run` told this process through its environment; the only reader of it here.
 //!
 //! In a program that is linked with libssl, the constructor takes the run-only variables out again
-//! before `main` starts, so that children (log rotation, CGI programs, hooks) run as if nobody were
-//! here. The exec functions put them back where the process starts its own program anew (see
+//! before `main` starts, so that children (log rotation, CGI programs, hooks) run without us. The
+//! exec functions put them back where the process starts its own program anew (see
 //! `interpose/exec.rs`). Any other program passes them on: it may be a wrapper that starts the
 //! server, or becomes it. Should it load libssl later and become a server, its exec functions take
 //! them out.
@@ -155,7 +155,7 @@ extern "C" fn constructor(
 static CONSTRUCTOR: extern "C" fn(c_int, *const *const u8, *const *const u8) = constructor;
 
 fn take_over() {
-    // Whoever started such a program chose its environment, and shall not choose what it loads.
+    // The user who started such a program chose its environment, and must not choose what it loads.
     if raised_privileges() {
         return;
     }
@@ -191,7 +191,7 @@ fn take_over() {
     let _ = CONFIG.set(Config { provider, is_pq, library, variables, is_passed_on });
 }
 
-/// Whether the program runs with more rights than whoever started it.
+/// Whether the program runs with more rights than the user who started it.
 fn raised_privileges() -> bool {
     // SAFETY: reads a value that the kernel gave this process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

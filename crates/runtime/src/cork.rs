@@ -60,7 +60,7 @@ impl Held {
 
 struct Place {
     ssl: AtomicPtr<c_void>,
-    /// The way and the descriptor, or [`NOTHING`]. Who takes them out has them.
+    /// The way and the descriptor, or [`NOTHING`]. The thread that takes them out owns them.
     what: AtomicU64,
 }
 

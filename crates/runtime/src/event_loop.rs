@@ -174,7 +174,7 @@ impl EventLoop {
         Some(handshake)
     }
 
-    /// Forgets an executed handshake that somebody else takes up, or that is being freed.
+    /// Forgets an executed handshake that another thread takes up, or that is being freed.
     pub(crate) fn take_from_ready(&self, handshake: &Handshake) {
         handshake.is_to_be_reported.store(false, Ordering::Release);
         for queue in [&self.ready, &self.warm, &self.own, &self.deferred] {
@@ -252,8 +252,8 @@ impl EventLoop {
         self.deferred.append(&self.warm);
     }
 
-    /// Keeps those ready handshakes for which `stays` says so; the program need not hear of the
-    /// others any more.
+    /// Keeps those ready handshakes for which `stays` returns true; the others need not be reported
+    /// to the program any more.
     fn keep_ready(&self, mut stays: impl FnMut(&Handshake) -> bool) {
         self.ready.retain(|handshake| {
             let stays = stays(handshake);
@@ -263,7 +263,7 @@ impl EventLoop {
     }
 
     /// Reports the ready handshakes in `events`, of which `count` are filled and `room` exist;
-    /// returns how many are filled then. Those that the program does not hear of here go on.
+    /// returns how many are filled then. Those that cannot be reported here go on by themselves.
     fn report(
         &self,
         hooks: &ProviderHooks,
@@ -275,7 +275,7 @@ impl EventLoop {
         self.empty_mailbox();
         let mut filled = count;
         self.keep_ready(|handshake| {
-            // Another thread is freeing it, or its descriptor is somebody else's.
+            // Another thread is freeing it, or its descriptor belongs to another connection now.
             if !handshake.may_go_on_unasked() {
                 return false;
             }
@@ -312,7 +312,7 @@ impl EventLoop {
         filled
     }
 
-    /// Lets all warm handshakes go on, and wakes who waits for them in another epoll set.
+    /// Lets all warm handshakes go on, and wakes threads that wait for them in other epoll sets.
     fn go_on(&self, hooks: &ProviderHooks, epoll: c_int) {
         handshake::go_on_by_themselves(hooks, self, None);
         while let Some(handshake) = self.warm.pop() {
@@ -340,8 +340,8 @@ fn rearm(descriptor: c_int, registration: Registration) {
 /// Whether any epoll set of this process may have a registration of our own.
 static HAS_WAKES: AtomicBool = AtomicBool::new(false);
 
-/// Takes those events out that only woke a thread; returns how many are left of `count`. Threads
-/// may share an epoll set, and one of them hears of what was meant for another.
+/// Removes the events that only woke a thread; returns how many are left of `count`. Threads may
+/// share an epoll set, and one of them may get events that were meant for another.
 fn without_wakes(events: *mut epoll_event, count: c_int) -> c_int {
     let Ok(filled) = usize::try_from(count) else { return count };
     if filled == 0 || !HAS_WAKES.load(Ordering::Relaxed) {
@@ -360,11 +360,11 @@ fn without_wakes(events: *mut epoll_event, count: c_int) -> c_int {
     c_int::try_from(kept).unwrap_or(count)
 }
 
-/// Each write to the descriptor is an event, which nobody has to take back.
+/// Each write to the descriptor is an event; the counter need not be read to reset it.
 const WAKE_EVENTS: u32 = (libc::EPOLLIN | libc::EPOLLET).cast_unsigned();
 
-/// The data word of our own registration: an address of ours, which is nobody's descriptor and
-/// nobody's object.
+/// The data word of our own registration: an address of ours, which cannot be a descriptor or an
+/// object of the program.
 fn wake_data() -> u64 {
     static OURS: u8 = 0;
     ptr::from_ref(&OURS).addr() as u64
@@ -377,7 +377,7 @@ fn has_events(epoll: c_int) -> bool {
 }
 
 /// Finishes what is parked on this thread, which is about to wait by other means than epoll: there
-/// is no array of events in which it could be told of them.
+/// is no array of events in which they could be reported.
 pub(crate) fn finish_before_sleep() {
     let Some(hooks) = provider().filter(|_| has_begun()) else { return };
     cork::release_all();
@@ -600,7 +600,7 @@ impl WaitCall<'_> {
             return self.wait(Stage::Asked, Patience::Asked);
         }
         if filled == 0 && self.timeout == Timeout::Endless {
-            // A program that asked for no end is not told of one, but may be interrupted.
+            // A program that set no timeout does not see one, but may be interrupted.
             let step = self.end(event_loop, -1);
             real::set_errno(libc::EINTR);
             return step;

@@ -24,7 +24,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// A place whose contents nobody copies or frees.
+    /// A place whose contents are neither copied nor freed.
     pub(crate) const fn new(class: c_int) -> Self {
         Self { class, duplicate: None, free: None, known: OnceLock::new() }
     }
@@ -40,8 +40,8 @@ impl Index {
 
     /// Its number; nothing without memory for it.
     ///
-    /// Some programs use low numbers without asking for them, which serves as long as nobody else
-    /// does (rsyslog does): those stay without an owner.
+    /// Some programs (rsyslog) use low numbers without allocating them, which works as long as no
+    /// other code does: so we leave low numbers alone.
     pub(crate) fn get(&self, openssl: &OpenSsl) -> Option<c_int> {
         let next = |duplicate, free| {
             let (argument, pointer) = (ptr::null_mut(), ptr::null());

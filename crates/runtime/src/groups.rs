@@ -1,10 +1,10 @@
 //! `widelane run --pq`: X25519MLKEM768 in front of the key-exchange groups that OpenSSL offers
 //! where a program names none.
 //!
-//! libssl has no call that tells its default groups, and they depend on its version and on the
-//! system's configuration. So a client of our own says hello to nobody, before the provider is
-//! loaded, and its hello is read. What a program, or its configuration, sets later replaces what is
-//! set here.
+//! libssl has no call that returns its default groups, and they depend on its version and on the
+//! system's configuration. So before the provider is loaded, a client of our own writes a
+//! ClientHello into memory, and we read the groups from it. What a program, or its configuration,
+//! sets later replaces what is set here.
 #![allow(unsafe_code, reason = "memory and names of libssl")]
 
 use core::ffi::{CStr, c_int, c_void};
@@ -33,11 +33,11 @@ static LIST: OnceLock<CString> = OnceLock::new();
 /// before the provider is loaded.
 pub(crate) fn with_ml_kem(openssl: &OpenSsl) -> Option<CString> {
     let Some((numbers, names)) = offered(openssl) else {
-        say("OpenSSL does not tell its key-exchange groups; --pq changes nothing");
+        say("cannot read the default key-exchange groups of this OpenSSL; --pq has no effect");
         return None;
     };
     if numbers.contains(&NUMBER) {
-        say(&format!("OpenSSL offers {NAME} by itself; --pq changes nothing"));
+        say(&format!("OpenSSL offers {NAME} by default; --pq has no effect"));
         return None;
     }
     CString::new(format!("{NAME}:{}", names.join(":"))).ok()
@@ -130,14 +130,14 @@ fn groups_in(record: &[u8]) -> Option<Vec<u16>> {
     None
 }
 
-/// Takes a number of so many bytes from the front.
+/// Takes a number of `bytes` bytes from the front.
 fn take_number(rest: &mut &[u8], bytes: usize) -> Option<usize> {
     let (number, behind) = rest.split_at_checked(bytes)?;
     *rest = behind;
     Some(number.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
-/// Takes what stands behind a length of so many bytes.
+/// Takes what follows a length of `length_bytes` bytes.
 fn take_vector<'a>(rest: &mut &'a [u8], length_bytes: usize) -> Option<&'a [u8]> {
     let length = take_number(rest, length_bytes)?;
     let (vector, behind) = rest.split_at_checked(length)?;

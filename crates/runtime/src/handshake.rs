@@ -36,11 +36,11 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use widelane_reserve::Stack;
 
 use crate::closing::{Verdict, Wait};
-use crate::engines;
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::extra_data::{Index, OF_CONNECTIONS};
 use crate::fibre::Place;
 use crate::interpose::guard_uncancelled;
+use crate::interpreters;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, may_park_in, provider};
@@ -143,7 +143,7 @@ enum State {
     Parked,
     /// The operation is done; the next call of the program takes the fibre up again.
     Ready,
-    /// The fibre has ended without the program; its next call is told how.
+    /// The fibre has ended outside of a call by the program; its next call returns the result.
     Held,
     /// The fibre is running on its thread: no other may touch the connection. One that frees it
     /// waits until it has left its fibre.
@@ -179,13 +179,13 @@ pub(crate) struct Handshake {
     result: Cell<Option<c_int>>,
     /// What [`State::Held`] holds.
     held: Cell<Option<Held>>,
-    /// Early data that was read and that its program has not been told of yet.
+    /// Early data that was read and not yet returned to the program.
     early_data: Cell<Vec<u8>>,
     /// Whether it was made to wait for company.
     has_waited: Cell<bool>,
-    /// The socket on which it hears its peer, or −1 where none is known.
+    /// The socket from which it receives, or −1 where none is known.
     receives_from: Cell<c_int>,
-    /// How far away the peer is, once somebody has asked.
+    /// The round-trip time to the peer, once it has been looked up.
     round_trip_ns: OnceCell<u64>,
     /// Whether it is the connection's first: a later one may be for a single ticket.
     is_first: bool,
@@ -219,14 +219,14 @@ impl Handshake {
         }
     }
 
-    /// Whether it may go on while its program does not call for it: nobody has freed it, or closed
-    /// its descriptor, whose number may be another connection's by now.
+    /// Whether it may go on without a call by the program: the program has neither freed it nor
+    /// closed its descriptor, whose number may be another connection's by now.
     pub(crate) fn may_go_on_unasked(&self) -> bool {
         self.state.load(Ordering::Acquire) & FREED == 0
             && registry::closes(self.descriptor) == self.closes
     }
 
-    /// Takes it up if it is executed and may go on: from then on whoever frees it waits.
+    /// Takes it up if it is executed and may go on: from then on a thread that frees it waits.
     fn take_up(&self) -> bool {
         let (ready, running) = (State::Ready as u8, State::Running as u8);
         let take = || {
@@ -398,10 +398,11 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     }
 }
 
-/// What a call returns on another thread than the one that has the handshake's fibre; `None` if it
-/// goes on by itself.
+/// What a call returns on another thread than the one that has the handshake's fibre; `None` if
+/// libssl's own function is to be called.
 ///
-/// That thread lets the handshake go on before it sleeps, and then it is whoever's calls for it.
+/// The thread that has the fibre finishes it before it sleeps; then any thread may continue the
+/// handshake.
 fn told_elsewhere(handshake: &Handshake, call: Call) -> Option<c_int> {
     match handshake.state() {
         State::Idle => None,
@@ -432,8 +433,8 @@ fn begin_as_libssl() {
 /// Lets a handshake go on that was executed and whose program does not call for it on this thread;
 /// false if it may not.
 ///
-/// It hears nothing of its peer meanwhile: what the peer has sent stays in the socket, so that
-/// whoever waits for that, by whatever means, finds it there, as it would natively.
+/// It does not read from its peer meanwhile: what the peer has sent stays in the socket, so that
+/// the program finds it there, by whatever means it waits, as it would natively.
 pub(crate) fn go_on_unasked(
     hooks: &ProviderHooks,
     event_loop: &EventLoop,
@@ -454,7 +455,8 @@ pub(crate) fn go_on_unasked(
     }
     errors.restore(openssl);
     if let Some(ended) = ended {
-        // What waits for its peer hears of it; of anything else the program must be told.
+        // If it waits for its peer, the peer's data wakes it; anything else must be reported to the
+        // program.
         if !waits_for_peer {
             event_loop.add_to_ready(handshake);
         }
@@ -489,7 +491,7 @@ pub(crate) fn go_on_by_themselves(
     }
 }
 
-/// What `SSL_get_error` answers for a suspended handshake; nothing if a function has failed
+/// What `SSL_get_error` returns for a suspended handshake; nothing if a function has failed
 /// meanwhile, which it has said in the error queue.
 pub(crate) fn error_of_suspended(ssl: *const c_void) -> Option<c_int> {
     let handshake = suspended(ssl)?;
@@ -502,7 +504,7 @@ pub(crate) fn error_of_suspended(ssl: *const c_void) -> Option<c_int> {
     })
 }
 
-/// What `SSL_want` answers for a suspended handshake.
+/// What `SSL_want` returns for a suspended handshake.
 pub(crate) fn want_of_suspended(ssl: *const c_void) -> Option<c_int> {
     Some(match suspended(ssl)?.wanted.get() {
         Wanted::Read => SSL_READING,
@@ -548,7 +550,7 @@ fn take_in(
         );
         return None;
     }
-    if engines::need_own_stack() {
+    if interpreters::need_own_stack() {
         return None;
     }
     let descriptor = (openssl.SSL_get_fd)(ssl);
@@ -650,7 +652,7 @@ extern "C" fn free_extra_data(
     // SAFETY: made by `into_raw` in `take_in`; its SSL is being freed.
     let handshake = unsafe { Box::from_raw(handshake.cast::<Handshake>()) };
     if handshake.state() != State::Idle {
-        // libssl has freed it by itself, or somebody else's reference.
+        // libssl has freed it by itself, or the program has dropped another reference.
         EventLoop::with(|event_loop| {
             if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
                 handshake.withdraw(event_loop);

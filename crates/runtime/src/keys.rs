@@ -182,7 +182,7 @@ const BIO_CTRL_EOF: c_int = 2;
 const BIO_C_FILE_SEEK: c_int = 128;
 const BIO_C_FILE_TELL: c_int = 133;
 
-/// The part of an error's number that tells the reason.
+/// The part of an error's number that is the reason.
 const ERR_REASON_MASK: c_ulong = 0x7f_ffff;
 const ERR_R_UNSUPPORTED: c_ulong = 0x08_010c;
 

@@ -13,7 +13,7 @@
 //! * [`keys`]: private keys are read with decoders that are kept, and [`transfer`]: moved into the
 //!   provider;
 //! * [`foreign`]: what is linked with another OpenSSL than the server is kept apart from all this;
-//! * [`engines`]: programs whose interpreters cannot run on fibres are left alone;
+//! * [`interpreters`]: programs whose interpreters cannot run on fibres are left alone;
 //! * [`forks`]: what was suspended before a fork stays with the parent;
 //! * [`extra_data`]: where objects of OpenSSL's keep what is ours;
 //! * [`methods`]: what handshakes look up by name is kept by their thread;
@@ -21,7 +21,7 @@
 //! * [`sessions`]: how sessions are encoded, and which of them a program has to store;
 //! * [`interpose`]: the exported symbols; nothing else in the workspace defines symbols of others.
 //!
-//! `docs/design/event-loop.md` tells the whole story. In a process that never creates an `SSL_CTX`,
+//! `docs/design/event-loop.md` has the details. In a process that never creates an `SSL_CTX`,
 //! all of this is a handful of pass-through functions.
 //!
 //! **Invariants**: a parked handshake belongs to the thread that parked it and is resumed by no
@@ -32,7 +32,6 @@ mod certificates;
 mod closing;
 mod config;
 mod cork;
-mod engines;
 mod event_loop;
 mod extra_data;
 mod fibre;
@@ -41,6 +40,7 @@ mod forks;
 mod groups;
 mod handshake;
 mod interpose;
+mod interpreters;
 mod keys;
 mod methods;
 mod notice;

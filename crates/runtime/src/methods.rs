@@ -345,8 +345,8 @@ pub(crate) fn forget_generators() {
     // Error: the thread is ending, and what it kept is gone.
     let _ = METHODS.try_with(|methods| match methods.try_borrow_mut() {
         Ok(mut methods) => methods.forget_generators(),
-        // Called from within a look-up: what is in use cannot be changed now, but is not believed
-        // the next time.
+        // Called from within a look-up: what is in use cannot be changed now, but is not used the
+        // next time.
         Err(_) => forget(),
     });
 }
@@ -363,7 +363,7 @@ fn is_to_be_kept(openssl: &OpenSsl, functions: &Functions, method: *mut c_void) 
 
 /// The same key management, with a reference, if it is the default context's and may be kept.
 ///
-/// One of another context may end with that context, whoever has a reference.
+/// One of another context may end with that context, although references to it exist.
 fn find_in_default_context(
     openssl: &OpenSsl,
     key_management: *const c_void,
@@ -415,7 +415,7 @@ struct Kept {
     method: *mut c_void,
     /// Names that it was asked about, and the answers.
     answers: Vec<(CString, c_int)>,
-    /// All of its names; null where there are no more, or where nobody has asked.
+    /// All of its names; null where there are no more, or where they have not been read.
     names: Names,
 }
 

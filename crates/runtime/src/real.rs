@@ -29,7 +29,7 @@ impl Next {
         }
     }
 
-    /// The address of the function, null if nobody else has one of this name.
+    /// The address of the function, null if no other library has one of this name.
     fn address(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
         if !known.is_null() {
@@ -350,7 +350,7 @@ pub(crate) fn epoll_pwait2_of_kernel(
     count as c_int
 }
 
-/// Clears memory, whether or not anybody reads it again.
+/// Clears memory, even if it is not read again.
 pub(crate) fn wipe(bytes: &mut [u8]) {
     // SAFETY: the slice's own bytes.
     unsafe { libc::explicit_bzero(bytes.as_mut_ptr().cast(), bytes.len()) };

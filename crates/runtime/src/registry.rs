@@ -5,9 +5,9 @@
 //! per descriptor number, made of atomics only: it is written by `close` too, which must work in
 //! signal handlers.
 //!
-//! The kernel and this record change one after the other. Whoever tells the kernel of a
-//! registration holds the slot until the record says the same ([`hold`]), so that we never tell the
-//! kernel again what the program has just replaced.
+//! The kernel and this record change one after the other. A thread that changes a registration in
+//! the kernel holds the slot until the record says the same ([`hold`]), so that we never repeat a
+//! registration that the program has just replaced.
 
 use core::ffi::c_int;
 use core::hint;
@@ -46,23 +46,22 @@ const NAPS_MAX: u32 = 2_000;
 
 const NAP: Duration = Duration::from_micros(50);
 
-/// Who (the epoll descriptor plus one, and the event mask; 0 means nobody) and what (the data
-/// word).
+/// The epoll descriptor plus one and the event mask (0: not registered), and the data word.
 #[derive(Default)]
 struct Slot {
     who: AtomicU64,
     data: AtomicU64,
     /// How often the descriptor was closed.
     closes: AtomicU32,
-    /// Zero, or the forks that there were when somebody took hold of it, plus one.
+    /// Zero, or the number of forks when a thread took hold of it, plus one.
     held: AtomicU32,
     /// Zero, or the thread on which a handshake with this descriptor goes on unasked.
     used_by: AtomicU64,
 }
 
 impl Slot {
-    /// Whether nobody of this process held it, and the caller does from now on. What a thread of
-    /// the parent's held is nobody's.
+    /// Takes hold of it; false if another thread of this process holds it. What a thread of the
+    /// parent process held is free.
     fn take_hold(&self, generation: u32) -> bool {
         let held = self.held.load(Ordering::Relaxed);
         let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
@@ -70,14 +69,14 @@ impl Slot {
     }
 }
 
-/// A registration that nobody else tells the kernel of.
+/// A registration that no other thread changes in the kernel.
 pub(crate) struct Hold {
     /// What is really held, and the generation.
     held: Option<(&'static Slot, u32)>,
 }
 
 impl Hold {
-    /// Whether it is really held: nobody is waited for without end.
+    /// Whether it is really held: waiting for another holder has a limit.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.held.is_some()
     }
@@ -87,7 +86,7 @@ impl Drop for Hold {
     fn drop(&mut self) {
         if let Some((slot, generation)) = self.held {
             let (success, failure) = (Ordering::Release, Ordering::Relaxed);
-            // Error: this process was forked meanwhile, and somebody has taken it over.
+            // Error: this process was forked meanwhile, and another thread has taken it over.
             let _ = slot.held.compare_exchange(generation, 0, success, failure);
         }
     }
@@ -167,8 +166,7 @@ impl Drop for KeptOpen {
     }
 }
 
-/// How often `descriptor` was closed, counted from the first time that anybody asks for one of its
-/// page or registers it.
+/// How often `descriptor` was closed, counted from the first use of its page in this record.
 pub(crate) fn closes(descriptor: c_int) -> u32 {
     slot(descriptor).map_or(0, |slot| slot.closes.load(Ordering::SeqCst))
 }
@@ -185,7 +183,7 @@ pub(crate) fn look_up(descriptor: c_int) -> Option<Registration> {
     Some(Registration { epoll_descriptor, events: who as u32, data })
 }
 
-/// The slot of `descriptor`, whose page is made if nobody has asked for it.
+/// The slot of `descriptor`, whose page is made if it does not exist.
 fn slot(descriptor: c_int) -> Option<&'static Slot> {
     let (page, index) = position(descriptor)?;
     let slots = TABLE[page].get_or_init(|| (0..PAGE_SLOTS).map(|_| Slot::default()).collect());

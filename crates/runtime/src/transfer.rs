@@ -1,13 +1,13 @@
 //! Private keys that move into the provider when they have been read.
 //!
 //! OpenSSL's decoders make keys of its default provider's, and import each into ours when it first
-//! signs. Such a key is there twice, and whoever signs takes a lock to find ours: in each worker
-//! those are pages of its own for each certificate. A key that lies with the provider from the
-//! beginning is found without a lock, and there once.
+//! signs. Such a key exists twice, and each signature takes a lock to find ours; and each worker
+//! has pages of its own for each certificate. A key that is the provider's from the beginning is
+//! found without a lock, and exists once.
 //!
 //! Workers count references in the `EVP_PKEY` of each key that they use. Those are made ahead, next
 //! to each other, so that nine keys and not one share a page that is written.
-#![allow(unsafe_code, reason = "reads names that libcrypto tells, and a callback's argument")]
+#![allow(unsafe_code, reason = "reads names that libcrypto returns, and a callback's argument")]
 
 use core::ffi::{CStr, c_int, c_void};
 use core::iter;
@@ -89,7 +89,7 @@ impl Drop for Transfer {
 
 /// Has OpenSSL import an RSA key that the program will sign with into the provider now, where that
 /// wants it: a process that is forked later has it then, and need not import it. What cannot be
-/// imported is left to whoever signs with it.
+/// imported now is imported by the first signature with it.
 pub(crate) fn make_known(key: *mut c_void) {
     let Some(openssl) = real::openssl().filter(|_| provider().is_some_and(|it| (it.wants_keys)()))
     else {

@@ -15,11 +15,11 @@ const OUT: u32 = libc::EPOLLOUT.cast_unsigned();
 const ONE_SHOT: u32 = libc::EPOLLONESHOT.cast_unsigned();
 const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE.cast_unsigned();
 
-/// What the program is told to wait for while its handshake is parked.
+/// What a call returns that the program should wait for while its handshake is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// `SSL_ERROR_WANT_READ`: this thread's epoll set watches the descriptor for reading already,
-    /// so the program has nothing to change, and hears nothing until we report it readable.
+    /// so the program has nothing to change, and gets no event until we report it readable.
     Read,
     /// `SSL_ERROR_WANT_WRITE`: the program asks for writability, which comes at once and again.
     Write,
@@ -46,8 +46,8 @@ impl Wanted {
 pub(crate) enum Wake {
     /// Report this event from the `epoll_wait` at hand.
     Report { events: u32, data: u64 },
-    /// The program of this thread may not hear of it here: it waits elsewhere, on another thread,
-    /// or not for this descriptor. So the handshake goes on by itself, up to where the peer or the
+    /// The program may not be notified on this thread: it waits elsewhere, on another thread, or
+    /// not for this descriptor. So the handshake goes on by itself, up to where the peer or the
     /// program itself must do something, as it would have done in the program's call.
     GoOn {
         /// Register the same interest again afterwards: that raises the edge in an epoll set which
@@ -57,21 +57,20 @@ pub(crate) enum Wake {
 }
 
 impl Wake {
-    /// How to wake a connection that was told to wait for `wanted`, from within a wait for
-    /// `waiting`.
+    /// How to wake a connection whose call returned `wanted`, from within a wait for `waiting`.
     pub(crate) fn choose(
         registration: Option<Registration>,
         wanted: Wanted,
         waiting: c_int,
     ) -> Self {
-        // A one-shot registration is armed by the program each time it wants to hear again.
+        // The program arms a one-shot registration each time it wants another event.
         let Some(registration) = registration.filter(|known| !is_special(known.events)) else {
             return Self::GoOn { rearm: None };
         };
         if registration.epoll_descriptor != waiting {
             return Self::GoOn { rearm: Some(registration) };
         }
-        // What the program was told to wait for, or else what it waits for.
+        // What the call returned that it should wait for, or else what it waits for.
         let registered = registration.events & (IN | OUT);
         let told = match wanted {
             Wanted::Read => IN,

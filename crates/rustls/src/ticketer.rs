@@ -30,7 +30,7 @@ static AEAD: OnceLock<Aead> = OnceLock::new();
 pub struct Ticketer(());
 
 impl Ticketer {
-    /// A new ticketer, with a key that nobody else has, under the policy of this machine (see
+    /// A new ticketer, with a new key of its own, under the policy of this machine (see
     /// [`default_provider`](crate::default_provider)).
     ///
     /// # Errors

@@ -37,7 +37,7 @@ impl Mask {
         Mask::is_zero(of_words.chain(of_rest).fold(0, |sum, difference| sum | difference))
     }
 
-    /// Answers `yes` where the mask is set and `no` where it is not.
+    /// Returns `yes` where the mask is set and `no` where it is not.
     pub fn select(self, yes: u64, no: u64) -> u64 {
         no ^ (self.0 & (yes ^ no))
     }

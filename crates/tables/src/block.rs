@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Tone {
     /// It pays.
     Better,
-    /// No difference that could be told, or none was asked for.
+    /// No significant difference, or none was asked for.
     Same,
     /// It costs.
     Worse,

@@ -35,8 +35,8 @@ pub fn show(blocks: impl IntoIterator<Item = Block>, style: &Style) -> String {
     screen.text
 }
 
-/// Text without what would command a terminal: names of files and results may be anybody's. Lines
-/// stay as they are.
+/// Text without terminal control sequences: names of files and results may come from untrusted
+/// sources. Line ends stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let commands = |char: char| char.is_control() && char != '\n';
     if text.contains(commands) {

@@ -21,7 +21,7 @@ const FIXED_SEED: u64 = 1;
 const CROPS: [f64; 4] = [0.95, 0.8, 0.5, 0.25];
 
 /// Measures `operation` for `duration_ns` on secrets that `make` makes of seeds, always of one seed
-/// or each time of another by chance; answers the largest t, and how many measurements there were.
+/// or each time of another by chance; returns the largest t, and how many measurements there were.
 pub fn largest_t<S>(
     duration_ns: u64,
     random: &mut Random,

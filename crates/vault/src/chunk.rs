@@ -30,15 +30,15 @@ pub(crate) struct Chunk {
     taken: [AtomicU64; WORDS],
 }
 
-// SAFETY: `next` and `place_bytes` do not change once others see the chunk, and a place belongs to
-// whoever has set its bit.
+// SAFETY: `next` and `place_bytes` do not change once other threads see the chunk, and a place
+// belongs to the thread that has set its bit.
 unsafe impl Sync for Chunk {}
 
 /// The newest chunk of each size, in lines.
 static NEWEST: [AtomicPtr<Chunk>; PLACE_BYTES_MAX / LINE_BYTES + 1] =
     [const { AtomicPtr::new(ptr::null_mut()) }; PLACE_BYTES_MAX / LINE_BYTES + 1];
 
-/// Takes a place of so many bytes, aligned as a chunk is; nothing if the system gives no memory.
+/// Takes a place of `bytes` bytes, aligned as a chunk is; nothing if the system gives no memory.
 pub(crate) fn take(bytes: usize) -> Option<(NonNull<u8>, &'static Chunk)> {
     let lines = bytes.div_ceil(LINE_BYTES);
     let newest = &NEWEST[lines];
@@ -57,7 +57,7 @@ pub(crate) fn take(bytes: usize) -> Option<(NonNull<u8>, &'static Chunk)> {
         let put =
             newest.compare_exchange(seen, chunk.as_ptr(), Ordering::AcqRel, Ordering::Relaxed);
         if put.is_err() {
-            // SAFETY: mapped above, and seen by nobody.
+            // SAFETY: mapped above, and not published.
             unsafe { unmap(chunk) };
         }
     }
@@ -79,7 +79,7 @@ impl Chunk {
         }
         let chunk: NonNull<Chunk> = NonNull::new(mapped.cast())?;
         let taken = [const { AtomicU64::new(0) }; WORDS];
-        // SAFETY: aligned to a page, large enough, and seen by nobody.
+        // SAFETY: aligned to a page, large enough, and not published yet.
         unsafe { chunk.write(Chunk { next, place_bytes, taken }) };
         Some(chunk)
     }
@@ -120,8 +120,8 @@ impl Chunk {
 ///
 /// # Safety
 ///
-/// It was mapped by [`Chunk::map`], and nobody sees it.
+/// It was mapped by [`Chunk::map`], and has not been published.
 unsafe fn unmap(chunk: NonNull<Chunk>) {
-    // SAFETY: the caller's. Error: memory that stays mapped harms nobody.
+    // SAFETY: the caller's. Error: memory that stays mapped is harmless.
     let _ = unsafe { mm::munmap(chunk.as_ptr().cast(), CHUNK_BYTES) };
 }

@@ -1,6 +1,6 @@
-//! What tells a forked child from its parent: memory that the kernel empties in the child, whatever
-//! call forked it. The number of a process does not: in a PID namespace of its own, a child may
-//! have the same as its parent.
+//! What distinguishes a forked child from its parent: memory that the kernel empties in the child,
+//! whatever call forked it. The number of a process does not: in a PID namespace of its own, a
+//! child may have the same as its parent.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
 /// A number above zero that stays the same in this process and is another one in each child that is
-/// forked from it, and in theirs; nothing where there is no memory that tells (Linux before 4.14).
+/// forked from it, and in theirs; nothing where there is no such memory (Linux before 4.14).
 ///
 /// What a process keeps with this number it made itself if the number is still the same.
 pub fn fork_generation() -> Option<u64> {
@@ -65,7 +65,7 @@ fn map() -> Option<*mut AtomicU64> {
 
 /// Gives back a mapping that nobody else has seen.
 fn unmap(mapped: *mut AtomicU64) {
-    // SAFETY: mapped by `map`. Error: memory that stays mapped harms nobody.
+    // SAFETY: mapped by `map`. Error: memory that stays mapped is harmless.
     let _ = unsafe { mm::munmap(mapped.cast(), BYTES) };
 }
 

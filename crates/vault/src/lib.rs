@@ -36,7 +36,7 @@ pub fn has_unlocked_keys() -> bool {
 static HAS_UNLOCKED: AtomicBool = AtomicBool::new(false);
 
 /// A value in a vault; dropped and then wiped. It cannot be cloned: the copy would be made on the
-/// stack, where whoever makes one has to wipe it.
+/// stack, and a caller that makes one has to wipe it.
 pub struct Vault<T> {
     value: NonNull<T>,
     /// Where it lies; nothing if that is the heap.

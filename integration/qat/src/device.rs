@@ -19,14 +19,14 @@ pub(crate) const INSTANCES: usize = 2;
 const LATE: Duration = Duration::from_millis(300);
 const RESTART: Duration = Duration::from_millis(50);
 
-/// An instance: its operations, and the timer that tells when one is finished.
+/// An instance: its operations, and the timer that fires when one is finished.
 pub(crate) struct Instance {
     timer: c_int,
     operations: Vec<Operation>,
     /// How many there have been.
     count: u64,
     restarts_until: Option<Instant>,
-    /// Whom to tell of restarts, and what is not told yet.
+    /// The callback for restarts, and what it has not been called with yet.
     notify: Option<(Notify, Pointer)>,
     untold: Vec<c_int>,
 }
@@ -150,7 +150,7 @@ pub(crate) fn poll(handle: *mut c_void) -> bool {
     !finished.is_empty()
 }
 
-/// Tells of restarts.
+/// Calls the callbacks for restarts.
 pub(crate) fn poll_events() {
     for number in 1..=INSTANCES {
         let handle = std::ptr::without_provenance_mut(number);

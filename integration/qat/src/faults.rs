@@ -17,7 +17,7 @@ pub(crate) struct Faults {
     pub(crate) is_silent: bool,
     /// `backwards`: what was submitted last is finished first.
     pub(crate) is_backwards: bool,
-    /// `room=N`: no more than so many operations at a time.
+    /// `room=N`: no more than N operations at a time.
     pub(crate) room: Option<usize>,
     /// `late=N`: every Nth operation takes 300 ms longer.
     pub(crate) late: Option<u64>,
@@ -66,7 +66,7 @@ impl Faults {
     }
 }
 
-/// Whether the operation of a number is one of every so many.
+/// Whether the operation of this number is one in `every`.
 pub(crate) fn is_hit(every: Option<u64>, number: u64) -> bool {
     every.is_some_and(|every| number % every.max(1) == every.max(1) - 1)
 }

@@ -1,4 +1,4 @@
-//! Pinned memory: who has it, and whether it was wiped.
+//! Pinned memory: whether it is in use, and whether it was wiped.
 #![allow(unsafe_code, reason = "an allocator for C")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};

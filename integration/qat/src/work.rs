@@ -25,7 +25,7 @@ pub(crate) enum Curve {
     X25519(*const MontgomeryMultiply),
 }
 
-// SAFETY: the pointers are followed by whoever polls, one thread for each operation.
+// SAFETY: the thread that polls follows the pointers, one thread for each operation.
 unsafe impl Send for Work {}
 
 impl Work {

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use widelane_bench::server::Key;
-use widelane_integration::crowd::Crowd;
+use widelane_integration::misbehaving_clients::Clients;
 use widelane_integration::server::{Kind, Server, widelane};
 use widelane_testkit::rooms::has_rsa;
 use widelane_testkit::server::free_address;
@@ -26,7 +26,7 @@ fn every_handshake_is_told_once() -> Result<()> {
         eprintln!("nginx is not installed: nothing was tested");
         return Ok(());
     };
-    let crowd = Crowd {
+    let clients = Clients {
         target: server.address(),
         certificates: server.certificates(),
         connections: 32,
@@ -34,7 +34,7 @@ fn every_handshake_is_told_once() -> Result<()> {
         hang_ups: false,
         seed: 1,
     };
-    let tally = crowd.send()?;
+    let tally = clients.run()?;
     assert_eq!((tally.handshakes, tally.failures.len()), (HANDSHAKES, 0), "{:?}", tally.failures);
 
     let directory = server.counters();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use widelane_bench::server::Key;
-use widelane_integration::crowd::Crowd;
+use widelane_integration::misbehaving_clients::Clients;
 use widelane_integration::server::{Kind, Server, widelane};
 use widelane_testkit::rooms::has_lanes;
 use widelane_testkit::server::{Process, free_address};
@@ -107,7 +107,7 @@ fn panels() -> Result<Vec<Panel>> {
 }
 
 fn send(server: &Server, seed: u64) -> Result<()> {
-    let crowd = Crowd {
+    let clients = Clients {
         target: server.address(),
         certificates: server.certificates(),
         connections: 32,
@@ -115,7 +115,7 @@ fn send(server: &Server, seed: u64) -> Result<()> {
         hang_ups: false,
         seed,
     };
-    let tally = crowd.send()?;
+    let tally = clients.run()?;
     ensure!(tally.failures.is_empty(), "{:?}", tally.failures);
     Ok(())
 }

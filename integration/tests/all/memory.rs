@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use widelane_bench::server::Key;
-use widelane_integration::crowd::{Crowd, Tally};
 use widelane_integration::hardship::BYTES_LEFT;
+use widelane_integration::misbehaving_clients::{Clients, Tally};
 use widelane_integration::processes::{Limit, address_space, limit, sleeps, workers};
 use widelane_integration::server::{Kind, Server};
 
@@ -70,7 +70,11 @@ fn a_worker_serves_several_clients_though_memory_is_short_from_their_first_hands
     Ok(())
 }
 
-fn serves_from_its_first_handshake(kind: Kind, server: &Server, crowd: (usize, u64)) -> Result<()> {
+fn serves_from_its_first_handshake(
+    kind: Kind,
+    server: &Server,
+    clients: (usize, u64),
+) -> Result<()> {
     let before = server.settle()?;
     // A worker that has just begun may sleep on its way to its event loop, too.
     let mut looks = 0;
@@ -79,7 +83,7 @@ fn serves_from_its_first_handshake(kind: Kind, server: &Server, crowd: (usize, u
         thread::sleep(Duration::from_millis(5));
     }
     limit_memory(&before)?;
-    let short = send(server, crowd)?;
+    let short = send(server, clients)?;
     give_memory_back(&before)?;
     assert_eq!(short.failures.len(), 0, "{}: {}", kind.name(), server.log());
     assert_eq!(send(server, FEW)?.failures.len(), 0, "{}", kind.name());
@@ -120,7 +124,7 @@ fn give_memory_back(pids: &[i32]) -> Result<()> {
 }
 
 fn send(server: &Server, (connections, handshakes): (usize, u64)) -> Result<Tally> {
-    let crowd = Crowd {
+    let clients = Clients {
         target: server.address(),
         certificates: server.certificates(),
         connections,
@@ -128,5 +132,5 @@ fn send(server: &Server, (connections, handshakes): (usize, u64)) -> Result<Tall
         hang_ups: false,
         seed: 1,
     };
-    crowd.send()
+    clients.run()
 }

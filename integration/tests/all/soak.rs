@@ -17,7 +17,7 @@ use widelane_bench::machine::describe;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::Key;
 use widelane_cpu::policy::{self, Inputs};
-use widelane_integration::crowd::{Crowd, Failure};
+use widelane_integration::misbehaving_clients::{Clients, Failure};
 use widelane_integration::processes::{Holdings, children};
 use widelane_integration::record::{Record, Sample, results};
 use widelane_integration::server::{Kind, Server, widelane};
@@ -27,10 +27,10 @@ use widelane_results::{Machine, Tone};
 /// From one look at the processes to the next.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Handshakes of one crowd, after which another one of another size comes.
-const CROWD: u64 = 2_000;
+/// Handshakes of one round of clients; the next round has another number of clients.
+const HANDSHAKES: u64 = 2_000;
 
-/// Sizes of crowds, in turn.
+/// Numbers of clients, in turn.
 const CONNECTIONS: [usize; 4] = [128, 16, 1, 256];
 
 #[test]
@@ -86,7 +86,7 @@ fn machine() -> Result<Machine> {
     ))
 }
 
-/// What the threads of one soak share: what came of the crowds so far.
+/// What the threads of one soak share: what came of the clients so far.
 #[derive(Default)]
 struct Progress {
     handshakes: u64,
@@ -141,23 +141,23 @@ fn soak(kind: Kind, plan: &Plan, server: &Server, lasts: Duration) -> Result<Rec
     Ok(Record { kind, samples: samples.collect(), hardships })
 }
 
-/// Crowd after crowd until it is time to go.
+/// Runs one round of clients after the other until `end`.
 fn come(server: &Server, progress: &Mutex<Progress>, end: Instant) -> Result<()> {
     for seed in 0.. {
         if Instant::now() >= end {
             break;
         }
         let connections = CONNECTIONS[seed as usize % CONNECTIONS.len()];
-        let crowd = Crowd {
+        let clients = Clients {
             target: server.address(),
             certificates: server.certificates(),
             connections,
             // A lone client is slow.
-            handshakes: if connections == 1 { CROWD / 10 } else { CROWD },
+            handshakes: if connections == 1 { HANDSHAKES / 10 } else { HANDSHAKES },
             hang_ups: true,
             seed,
         };
-        let tally = crowd.send()?;
+        let tally = clients.run()?;
         let mut progress = progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         progress.handshakes += tally.handshakes;
         progress.failures.extend(tally.failures);

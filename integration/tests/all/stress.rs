@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use widelane_bench::server::Key;
-use widelane_integration::crowd::{Crowd, Failure, Tally};
+use widelane_integration::misbehaving_clients::{Clients, Failure, Tally};
 use widelane_integration::processes::Holdings;
 use widelane_integration::server::{Kind, Server};
 use widelane_integration::upkeep::Plan as UpkeepPlan;
@@ -113,15 +113,15 @@ impl Plan {
 /// be what they held when they had warmed up.
 ///
 /// A worker keeps the memory of as many connections as it ever had at once, and on a busy machine
-/// they are dealt out unevenly. So one crowd of four has to leave the workers as they are; what
-/// leaks grows with every one of them.
+/// they are dealt out unevenly. So at least one of four rounds of clients must leave the workers as
+/// they are: a leak grows with every round.
 fn holds_nothing_back(server: &Server, plan: &Plan) -> Result<()> {
-    send_crowd(server, plan.handshakes / 8, 1)?;
+    send_clients(server, plan.handshakes / 8, 1)?;
     let workers = server.settle()?;
     let mut least_grown_kib = u64::MAX;
     for seed in 2..6 {
         let before = holdings(&workers)?;
-        send_crowd(server, plan.handshakes / 4, seed)?;
+        send_clients(server, plan.handshakes / 4, seed)?;
         let after = holdings_once_closed(&workers, &before)?;
         eprintln!("holdings before: {before:?}\nholdings after:  {after:?}");
         assert_eq!(server.settle()?, workers, "workers were replaced although nobody touched them");
@@ -135,12 +135,12 @@ fn holds_nothing_back(server: &Server, plan: &Plan) -> Result<()> {
             return Ok(());
         }
     }
-    panic!("memory leaks: every crowd takes {least_grown_kib} KiB or more");
+    panic!("memory leaks: every round of clients takes {least_grown_kib} KiB or more");
 }
 
-/// Sends a crowd of which nothing may fail.
-fn send_crowd(server: &Server, handshakes: u64, seed: u64) -> Result<()> {
-    let tally = Crowd {
+/// Runs clients none of whose handshakes may fail.
+fn send_clients(server: &Server, handshakes: u64, seed: u64) -> Result<()> {
+    let tally = Clients {
         target: server.address(),
         certificates: server.certificates(),
         connections: 256,
@@ -148,7 +148,7 @@ fn send_crowd(server: &Server, handshakes: u64, seed: u64) -> Result<()> {
         hang_ups: true,
         seed,
     }
-    .send()?;
+    .run()?;
     assert!(tally.failures.is_empty(), "{}", describe(&tally.failures, server));
     Ok(())
 }
@@ -205,7 +205,7 @@ fn loses_nothing(server: &Server, plan: &Plan, kills: bool) -> Result<()> {
 fn send_all_sizes(server: &Server, plan: &Plan) -> Result<Tally> {
     let mut total = Tally::default();
     for (seed, (connections, percent)) in (10..).zip([(1, 10), (8, 20), (64, 30), (512, 40)]) {
-        let crowd = Crowd {
+        let clients = Clients {
             target: server.address(),
             certificates: server.certificates(),
             connections,
@@ -213,7 +213,7 @@ fn send_all_sizes(server: &Server, plan: &Plan) -> Result<Tally> {
             hang_ups: true,
             seed,
         };
-        total.add(crowd.send()?);
+        total.add(clients.run()?);
     }
     Ok(total)
 }
@@ -227,8 +227,9 @@ fn describe(failures: &[Failure], server: &Server) -> String {
     format!("{} handshakes failed: {first:#?}\n{}", failures.len(), server.log())
 }
 
-/// What the allocators of all workers may keep more after a crowd than before it: without us it is
-/// up to 1.7 MiB in one worker. A leaked handshake of every client that hung up would be 15 MiB.
+/// How much more the allocators of all workers may keep after the clients than before them: without
+/// us it is up to 1.7 MiB in one worker. A leaked handshake of every client that hung up would be
+/// 15 MiB.
 fn growth_max_mib() -> u64 {
     let stated = std::env::var("WIDELANE_STRESS_GROWTH_MIB");
     stated.map_or(6, |mib| mib.parse().expect("WIDELANE_STRESS_GROWTH_MIB is a number"))

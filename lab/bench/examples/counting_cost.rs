@@ -74,7 +74,7 @@ fn additions() -> Vec<usize> {
     offsets.into_iter().map(|offset| offset / 8).collect()
 }
 
-/// Nanoseconds of a handshake's additions, while so many threads make them, in turn on the pages
+/// Nanoseconds of a handshake's additions, while `threads` threads make them, in turn on the pages
 /// that there are, and one reads all.
 fn measure(pages: &[Page], threads: usize) -> f64 {
     let additions = &additions();

@@ -54,7 +54,7 @@ pub enum CompareError {
         /// Why.
         why: LoadError,
     },
-    /// A server serves whom it should not.
+    /// A server serves a client that it should refuse.
     #[error(
         "{server} serves clients that show {shown}, so that its handshakes are not those with \
          certificates of clients that were to be measured"
@@ -65,7 +65,7 @@ pub enum CompareError {
         /// What they show.
         shown: &'static str,
     },
-    /// A server does not serve whom it should.
+    /// A server refuses a client that it should serve.
     #[error(
         "{server} does not serve a client that shows its certificate ({reason}); see what it \
          said:\n{log}"
@@ -134,7 +134,7 @@ pub fn run(
     failures
 }
 
-/// Makes sure that so many cores can be the server's, while clients have others.
+/// Makes sure that the server can have `count` cores, while clients have others.
 ///
 /// # Errors
 ///
@@ -288,7 +288,7 @@ impl Run<'_> {
             match workshop.start(kind, *subject, &identities) {
                 Ok(server) => servers.push((*subject, server)),
                 Err(error) if servers.is_empty() => return Err(error.into()),
-                // Who asked for it was told before the run began.
+                // If it was asked for, that was reported before the run began.
                 Err(error @ (ServerError::NotBuilt { .. } | ServerError::NoDevice)) => {
                     self.results.rows.push(failed_row(kind, Some(*subject), keys, &error.into()));
                 }
@@ -416,7 +416,7 @@ impl Run<'_> {
             self.observer.round_taken();
         }
         if !record.pairs().is_empty() {
-            // At a partial load nobody may have met another one.
+            // At a partial load it may be that no two operations met.
             let meeting = if load.is_some() || !has_lanes { 0 } else { connections };
             record.write(self.results, meeting);
             self.flush();

@@ -103,7 +103,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Accepts until nobody waits, since the next edge comes only after that.
+    /// Accepts until no connection is waiting, since the next edge comes only after that.
     fn accept_all(&mut self, listener: &TcpListener, poll: &Poll) -> io::Result<()> {
         loop {
             let mut stream = match listener.accept() {

@@ -28,7 +28,7 @@ use std::time::SystemTime;
 
 /// Follows a run: draws progress, keeps partial results.
 pub trait Observer {
-    /// So many rounds will be taken, beside those told before.
+    /// `rounds` rounds will be taken, besides those announced before.
     fn planned(&mut self, rounds: u64);
     /// A scenario begins.
     fn began(&mut self, scenario: &str);

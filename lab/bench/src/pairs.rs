@@ -51,8 +51,8 @@ impl Rounds {
 }
 
 /// Whether the ratio over `rounds` of (subject, rival) is known well enough to stop; one that does
-/// not exist will not get better, and one of too few rounds is not known at all. Who stops by this
-/// takes some intervals for narrow that are so by accident: see [`stats::ratio`].
+/// not exist will not get better, and one of too few rounds is not known at all. Stopping by this
+/// rule accepts some intervals that are narrow by accident: see [`stats::ratio`].
 pub fn is_precise(rounds: &[(f64, f64)]) -> bool {
     let is_narrow = |ratio: Ratio| ratio.width().is_some_and(|width| width <= WIDTH_WANTED);
     stats::ratio(rounds).is_none_or(is_narrow)

@@ -30,7 +30,7 @@ pub struct Programs {
 /// A rival that is built from source.
 #[derive(Clone, Debug, Default)]
 pub enum Built {
-    /// Nobody asked for it.
+    /// It was not asked for.
     #[default]
     Unwanted,
     /// Where it is.
@@ -65,7 +65,7 @@ impl Programs {
         kinds
     }
 
-    /// Why a server cannot be compared here, as far as that can be told before it is started: it is
+    /// Why a server cannot be compared here, as far as that is known before it is started: it is
     /// not installed, or is to speak HTTP/3 and cannot.
     pub fn objection(&self, kind: ServerKind, http3: bool) -> Option<ServerError> {
         let (package, program) = match kind {
@@ -108,23 +108,24 @@ impl Programs {
         })
     }
 
-    /// Version of nginx, as it tells: `1.22.1`.
+    /// Version of nginx, as it reports it: `1.22.1`.
     pub fn nginx_version(&self) -> Option<String> {
         nginx_version(self.nginx.as_deref()?)
     }
 
-    /// Where nginx keeps its modules, as it tells.
+    /// Where nginx keeps its modules, as it reports it.
     pub fn nginx_modules(&self) -> Option<PathBuf> {
         let text = said(self.nginx.as_deref()?, "-V")?;
         word_behind(&text, "--modules-path=").map(PathBuf::from)
     }
 
-    /// Version of HAProxy, as it tells: `2.6.12-1+deb12u4`.
+    /// Version of HAProxy, as it reports it: `2.6.12-1+deb12u4`.
     pub fn haproxy_version(&self) -> Option<String> {
         haproxy_version(self.haproxy.as_deref()?)
     }
 
-    /// Versions of HAProxy on AWS-LC and of its library, as it tells: `3.0.11, AWS-LC 5.12.0`.
+    /// Versions of HAProxy on AWS-LC and of its library, as it reports them: `3.0.11, AWS-LC
+    /// 5.12.0`.
     pub fn haproxy_aws_lc_version(&self) -> Option<String> {
         let Built::At(program) = &self.haproxy_aws_lc else { return None };
         let text = said(program, "-vv")?;

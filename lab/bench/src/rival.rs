@@ -1,4 +1,4 @@
-//! Rival programs: libraries that nobody needs to build Widelane, timed by commands over a pipe.
+//! Rival programs: libraries that are not needed to build Widelane, timed by commands over a pipe.
 //!
 //! A program of `rivals/` answers every line on its standard input by one line of JSON, and ends at
 //! the end of its input.

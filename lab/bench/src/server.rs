@@ -248,7 +248,7 @@ pub enum ServerError {
         /// Where the binary is.
         executable: PathBuf,
     },
-    /// Somebody listens on the port.
+    /// Another program listens on the port.
     #[error(
         "port {port} is in use; \
          stop the program that listens there, or leave out --port to have free ports chosen"

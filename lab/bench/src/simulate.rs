@@ -125,7 +125,7 @@ impl Plan {
     }
 }
 
-/// What is told of one load.
+/// The rows of one load.
 fn rows(configuration: Configuration, load: u8, native: &Outcome, ours: &Outcome) -> Vec<Row> {
     let us = |ns: u64| ns as f64 / 1e3;
     let [p50, p99] = [0.5, 0.99].map(|share| {

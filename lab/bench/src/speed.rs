@@ -211,7 +211,7 @@ fn is_asked(entry: &Entry, wanted: &[Library]) -> bool {
     wanted.iter().any(|library| entry.path_for(*library).is_some())
 }
 
-/// Who can take part.
+/// The subjects that can be timed.
 struct Field<'a> {
     plan: &'a Plan,
     policy: &'a Policy,
@@ -220,7 +220,7 @@ struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// All who are timed at `entry`; those who cannot be get a row that says why.
+    /// All subjects that are timed at `entry`; those that cannot be get a row that says why.
     fn subjects<'a>(
         &'a self,
         contest: &'a dyn Contest,

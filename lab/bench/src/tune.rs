@@ -98,11 +98,11 @@ pub enum TuneError {
     Interrupted,
 }
 
-/// Measures as planned. `turn` is told after each turn how many of how many are done.
+/// Measures as planned. `turn` is called after each turn with how many of how many are done.
 ///
 /// # Errors
 ///
-/// See [`TuneError`]. A run that is stopped tells nothing: half of its rounds are not half a
+/// See [`TuneError`]. A run that is stopped has no result: half of its rounds are not half a
 /// verdict.
 pub fn run(
     plan: &Plan,

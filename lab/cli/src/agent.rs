@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// One line for each thing that happens.
 fn say(agent: &Agent, event: &Event) {
-    // Nobody may be reading the log.
+    // Error: the log may be closed.
     let _ = writeln!(std::io::stderr(), "{}", line(agent, event));
 }
 
@@ -94,7 +94,7 @@ fn line(agent: &Agent, event: &Event) -> String {
         Event::Refused(refusal) => format!("refuses a load: {refusal}"),
         Event::Over { run, handshakes } => format!("{run}: over, {handshakes} handshakes"),
         Event::Failed { run, reason } => format!("{run}: given up: {reason}"),
-        Event::Abandoned { run } => format!("{run}: nobody directs it any more; stopping"),
+        Event::Abandoned { run } => format!("{run}: its director is gone; stopping"),
     };
     printable(&line.replace(['\n', '\t'], " ")).into_owned()
 }

@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// ARCHITECTURE.md defines it for those who read the code.
+    /// ARCHITECTURE.md defines it for readers of the code.
     #[test]
     fn no_help_text_calls_other_operations_company() {
         for mut command in commands() {

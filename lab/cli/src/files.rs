@@ -13,7 +13,7 @@ pub fn connections_possible() -> usize {
     usize::try_from(files.saturating_sub(FILES_BESIDES)).unwrap_or(usize::MAX)
 }
 
-/// Lets this process have so many connections.
+/// Lets this process have this many connections.
 pub fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
     let needed = connections as u64 + FILES_BESIDES;
     let limit = getrlimit(Resource::Nofile);

@@ -59,7 +59,7 @@ impl<'a> Progress<'a> {
         Progress { bar: None, json, write_failure: None }
     }
 
-    /// Takes the bar away, and tells if partial results could not be written.
+    /// Takes the bar away, and returns an error if partial results could not be written.
     pub fn finish(self) -> anyhow::Result<()> {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -123,10 +123,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     kept?;
     match &verdict.decision {
         Decision::CannotTell { reason } => {
-            bail!("it cannot be told, and nothing is changed: {reason}")
+            bail!("the result is inconclusive, and no file was changed: {reason}")
         }
         Decision::Change { candidate, .. } if args.check => bail!(
-            "{} does not hold any more: {} gets more done; `widelane tune --file {0}` replaces it",
+            "{} is out of date: {} gets more work done; `widelane tune --file {0}` replaces it",
             args.file.display(),
             record.candidates[*candidate].name()
         ),
@@ -209,7 +209,7 @@ fn named(name: &str) -> anyhow::Result<Workload> {
     Workload::parse(&read(path)?).with_context(|| format!("the workload in {name}"))
 }
 
-/// Where the policy is now, and who obeys it.
+/// Where the policy is now, and which programs obey it.
 fn written(path: &Path) -> String {
     let system = path == Path::new(policy::SYSTEM_PATH);
     let shown = path.display();
@@ -249,13 +249,13 @@ fn blocks(record: &Record, verdict: &Verdict) -> Vec<Block> {
     let mut facts = vec![
         ("CPU", format!("{}, {} at once", record.model, record.cpus.len())),
         ("Workload", record.workload.name.clone()),
-        ("Held against", shown(&record.candidates[0].names, &record.candidates[0].policy)),
+        ("Compared with", shown(&record.candidates[0].names, &record.candidates[0].policy)),
     ];
     if let Some(policy) = file::policy(record, verdict) {
         facts.push(("Policy", policy.to_string()));
     }
     for (name, gain) in verdict::over_extremes(record, verdict) {
-        facts.push(("Gets done", format!("{} of what {name} does", file::words(&gain))));
+        facts.push(("Work done", format!("{} times that of {name}", file::words(&gain))));
     }
     blocks.extend([heading("Verdict"), Block::Table(Table::of_facts(facts))]);
     blocks
@@ -305,7 +305,7 @@ fn fill(results: &mut Results, record: &Record, verdict: &Verdict) {
     let extremes = verdict::over_extremes(record, verdict);
     let extremes = extremes
         .iter()
-        .map(|(name, gain)| format!("Held against {name} it gets {} done.", file::words(gain)));
+        .map(|(name, gain)| format!("It does {} times the work of {name}.", file::words(gain)));
     let detail = extremes.collect::<Vec<_>>().join(" ");
     results.answer = answer(tone(verdict), file::sentence(record, verdict), detail);
     let workload = record.workload.name.replace('/', "-");

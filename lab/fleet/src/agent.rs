@@ -1,4 +1,4 @@
-//! An agent: waits on the bus, carries out one load at a time, tells what it counts.
+//! An agent: waits on the bus, carries out one load at a time, reports what it counts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use widelane_loadgen::{Course, GivenUp, Plan, drive};
 
 use crate::allow::Allowed;
 use crate::bus::{Bus, FleetError, broken};
-use crate::muster::BEAT;
+use crate::coordination::BEAT;
 use crate::specification::{Limits, Refusal, Specification};
 use crate::wire::{self, Answer, Counted, Hello, News, Order, What};
 
@@ -204,7 +204,7 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
             return Err(Refusal::Busy);
         }
         if !wire::is_token(run) {
-            return Err(Refusal::Senseless("the name of the run"));
+            return Err(Refusal::Invalid("the name of a run must be 1 to 64 letters and digits"));
         }
         let (allowed, limits) = (self.agent.allowed.clone(), self.agent.limits);
         let course = specification.course.clone();
@@ -234,7 +234,7 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
         Ok(())
     }
 
-    /// Tells that the agent is alive; stops what is to be stopped.
+    /// Reports that the agent is alive; stops what is to be stopped.
     async fn beat(&mut self, stop: &AtomicBool) -> Result<(), FleetError> {
         let Some(load) = &self.load else { return Ok(()) };
         if stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Which servers an agent may load: its own list, which nobody on the bus can change.
+//! Which servers an agent may load: its own list, which cannot be changed over the bus.
 
 use std::fmt;
 use std::net::IpAddr;

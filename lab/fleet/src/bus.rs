@@ -123,7 +123,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// A name that nobody else on the bus has, fit to be part of a subject.
+    /// A name that is unique on the bus, fit to be part of a subject.
     pub fn unique_name(&self) -> String {
         self.client.new_inbox().rsplit('.').next().unwrap_or_default().to_owned()
     }

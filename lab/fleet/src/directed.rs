@@ -74,7 +74,7 @@ pub enum Degradation {
         /// Its reason.
         reason: String,
     },
-    /// Nobody could be heard.
+    /// No agent could be heard.
     Deaf {
         /// Since the beginning.
         at: Duration,
@@ -93,9 +93,9 @@ pub enum Degradation {
 /// A part of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Share {
-    /// So many connections outstanding.
+    /// This many connections outstanding.
     Connections(usize),
-    /// So many connections per second.
+    /// This many connections per second.
     Rate(f64),
 }
 

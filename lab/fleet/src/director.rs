@@ -10,8 +10,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use widelane_loadgen::{Outcome, Pace, Tally};
 
 use crate::bus::{Bus, FleetError, Joined, broken};
+use crate::coordination::{BEAT, Member, Muster, SILENCE, Times};
 use crate::directed::Directed;
-use crate::muster::{BEAT, Member, Muster, SILENCE, Times};
 use crate::specification::Specification;
 use crate::wire::{self, Answer, Hello, News, Order};
 

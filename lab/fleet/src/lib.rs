@@ -1,7 +1,7 @@
 //! Load generators on many hosts, which begin together and are counted as one.
 //!
-//! Agents ([`serve`]) wait on a NATS server for a [`Director`], who measures how far their
-//! clocks are apart, hands each its share of a load and an instant to begin, and merges what they
+//! Agents ([`serve`]) wait on a NATS server for a [`Director`], which measures how far their
+//! clocks are apart, sends each its share of a load and an instant to begin, and merges what they
 //! count second by second. `docs/measure/load-many-hosts.md` has the protocol.
 //!
 //! **Invariant**: an agent carries out a load specification and nothing else, towards targets that
@@ -11,9 +11,9 @@
 mod agent;
 mod allow;
 mod bus;
+mod coordination;
 mod directed;
 mod director;
-mod muster;
 mod specification;
 mod wire;
 

@@ -18,7 +18,7 @@ pub struct Specification {
     pub host: String,
     /// The server's port.
     pub port: u16,
-    /// Whom to trust.
+    /// Which certificates to trust.
     pub authority: Authority,
     /// What connections differ in.
     pub mix: Mix,
@@ -41,7 +41,7 @@ pub enum Authority {
     System,
     /// Those of these authorities, PEM.
     Given(String),
-    /// Anybody's.
+    /// All certificates, unchecked.
     Anyone,
 }
 
@@ -56,18 +56,18 @@ pub struct Limits {
     pub duration: Duration,
 }
 
-/// Connections per second below and beyond which a rate is nobody's.
+/// The least and the greatest rate that is accepted, connections per second.
 const RATE_MIN: f64 = 1e-6;
 const RATE_MAX: f64 = 1e7;
 
-/// Names beyond which a list of them is nobody's.
+/// The most server names that are accepted.
 const NAMES_MAX: usize = 4096;
 
 /// Longest name of a protocol (RFC 7301).
 const PROTOCOL_BYTES_MAX: usize = 255;
 
-/// Combinations of everything else beyond which a mix is nobody's: each thread has a TLS
-/// configuration for every one, which takes some 400 KiB where sessions are kept.
+/// The most combinations of everything else that are accepted: each thread has a TLS configuration
+/// for every one, which takes some 400 KiB where sessions are kept.
 const COMBINATIONS_MAX: usize = 256;
 
 /// Why an agent does not take part.
@@ -99,9 +99,9 @@ pub enum Refusal {
         /// How much may be.
         limit: u128,
     },
-    /// A number in it makes no sense.
-    #[error("{0} makes no sense")]
-    Senseless(&'static str),
+    /// A value in it is out of bounds.
+    #[error("{0}")]
+    Invalid(&'static str),
     /// Its authorities cannot be used.
     #[error(transparent)]
     Authorities(#[from] PemError),
@@ -139,7 +139,7 @@ impl Specification {
         shares.map(share).collect()
     }
 
-    /// Whether there is a part of it for each of so many agents.
+    /// Whether there is a part of it for each of `agents` agents.
     ///
     /// # Errors
     ///
@@ -230,32 +230,39 @@ impl Specification {
             Work::Requests { count, path, .. } if path.starts_with('/') && is_plain(path) => {
                 *count as usize
             }
-            Work::Requests { .. } => return Err(Refusal::Senseless("the path of its requests")),
+            Work::Requests { .. } => {
+                return Err(Refusal::Invalid(
+                    "the path of the requests must begin with '/' and be printable ASCII",
+                ));
+            }
         };
         let rate = match self.pace {
             Pace::Open { rate, .. } => rate,
             Pace::Closed { .. } => 1.0,
         };
         for (holds, what) in [
-            (is_plain(&self.host) && self.port > 0, "its server"),
-            (mix.names.iter().all(|name| is_plain(name)), "a name in it"),
-            (self.pace.connections() > 0, "a load of no connections"),
-            ((RATE_MIN..=RATE_MAX).contains(&rate), "its rate"),
-            (requests > 0, "a load of no requests"),
-            (mix.names.iter().len() <= NAMES_MAX, "a list of so many names"),
+            (is_plain(&self.host) && self.port > 0, "the server needs a name and a port"),
+            (
+                mix.names.iter().all(|name| is_plain(name)),
+                "server names must be printable ASCII, without spaces",
+            ),
+            (self.pace.connections() > 0, "a load needs at least one connection"),
+            ((RATE_MIN..=RATE_MAX).contains(&rate), "the rate must be 0.000001 to 10000000"),
+            (requests > 0, "a connection must make at least one request"),
+            (mix.names.iter().len() <= NAMES_MAX, "there may be at most 4096 server names"),
             (
                 protocols.all(|name| (1..=PROTOCOL_BYTES_MAX).contains(&name.len())),
-                "the name of a protocol in it",
+                "names of protocols must have 1 to 255 bytes",
             ),
             (
                 combinations.is_some_and(|count| count <= COMBINATIONS_MAX),
-                "a mix of so many combinations",
+                "a mix may have at most 256 combinations",
             ),
-            (!self.course.window.is_zero(), "a window of no length"),
-            (self.course.threads > 0, "a load of no threads"),
+            (!self.course.window.is_zero(), "the window must be longer than zero"),
+            (self.course.threads > 0, "a load needs at least one thread"),
         ] {
             if !holds {
-                return Err(Refusal::Senseless(what));
+                return Err(Refusal::Invalid(what));
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ pub const LENGTH_MAX: usize = 1 << 20;
 /// Longest message after decompression.
 const INFLATED_MAX: u64 = 4 << 20;
 
-/// To all agents: who is there? Each answers with [`Hello`].
+/// Asks all agents to report. Each answers with [`Hello`].
 pub const ROLL_CALL: &str = "widelane.load.agents";
 
 /// To one agent: an [`Order`].
@@ -40,7 +40,7 @@ pub fn news_of(run: &str) -> String {
     format!("widelane.load.run.{run}.news")
 }
 
-/// From the director of a run, ever and again: an agent that no longer hears it stops.
+/// From the director of a run, at intervals: an agent that no longer receives it stops.
 pub fn beat_of(run: &str) -> String {
     format!("widelane.load.run.{run}.director")
 }
@@ -73,7 +73,7 @@ pub enum WireError {
     /// It is not what was expected.
     #[error("a message that cannot be read")]
     Form(#[from] serde_json::Error),
-    /// It tells of more time than there was.
+    /// It reports more time than there was.
     #[error("a load that took longer than it could")]
     Time,
     /// A histogram in it is none of ours.
@@ -103,7 +103,7 @@ pub fn encode<T: Serialize>(body: &T) -> Vec<u8> {
     written.expect("our messages are JSON, and memory does not fail to be written")
 }
 
-/// What was published by whoever.
+/// Parses what was published on the bus, which is not trusted.
 pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, WireError> {
     if payload.len() > LENGTH_MAX {
         return Err(WireError::Length);
@@ -175,10 +175,10 @@ pub enum Answer {
     Refused(String),
 }
 
-/// What an agent tells during a run.
+/// What an agent reports during a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct News {
-    /// Who.
+    /// The agent.
     pub agent: String,
     /// What.
     pub what: What,
@@ -247,7 +247,7 @@ pub struct Counted {
     histograms: Vec<String>,
 }
 
-/// Counts beyond these are nobody's.
+/// Larger counts are impossible.
 const COUNT_MAX: u64 = 1 << 53;
 
 impl Counted {

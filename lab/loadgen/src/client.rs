@@ -1,4 +1,4 @@
-//! Threads of clients: crowds, a warm-up, a window whose edges they pass together.
+//! Threads of clients: client pools, a warm-up, a window whose edges they pass together.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::ClockId;
 use nix::unistd::Pid;
 
-use crate::crowd::Crowd;
+use crate::client_pool::ClientPool;
 use crate::drive::divide;
 use crate::load::{Load, LoadError};
 use crate::plan::{Pace, Plan, Work};
@@ -100,7 +100,7 @@ pub fn run_plan<T: Send>(
             let follow = move || {
                 let follower = Follower { arrived, gone };
                 let part = take_part(plan, stint, cpu(index), stop, |work| follower.meet(work));
-                // Whoever fails is not waited for, and the leader may have ended already.
+                // The leader does not wait for a thread that fails, and may have ended already.
                 let _ = follower.arrived.send(false);
                 part
             };
@@ -111,7 +111,7 @@ pub fn run_plan<T: Send>(
         let plan = &plans[0];
         let lead = move || {
             let mut observed = Vec::new();
-            // If this fails, nobody is told to go on any more, and the others end, too.
+            // If this fails, the other threads get no signal to go on any more, and end, too.
             let leader = Leader { arrivals, goes };
             let part = take_part(plan, stint, cpu(0), stop, |work| {
                 leader.meet(work, || observed.push(observe()))
@@ -145,7 +145,7 @@ impl Leader {
             }
         }
         observe();
-        // Whoever has ended meanwhile says why when it is joined.
+        // A thread that has ended meanwhile returns its error when it is joined.
         for go in &self.goes {
             let _ = go.send(());
         }
@@ -229,30 +229,30 @@ fn take_part(
     if let Some(cpu) = cpu {
         pin(cpu)?;
     }
-    let mut crowd = Crowd::gather(plan)?;
-    pass(&mut crowd, stint.warm_up, |_| false, stop)?;
+    let mut pool = ClientPool::new(plan)?;
+    pass(&mut pool, stint.warm_up, |_| false, stop)?;
     if let Pace::Closed { connections, .. } = plan.pace {
-        pass(&mut crowd, plan.patience, |tally| tally.full >= connections as u64, stop)?;
+        pass(&mut pool, plan.patience, |tally| tally.full >= connections as u64, stop)?;
     }
 
     let tally = Tally::new();
     // Connections that stood still here would take that much longer, within the window.
-    edge(Some(&mut || pass(&mut crowd, MEANWHILE, |_| false, stop)))?;
-    *crowd.tally() = tally;
+    edge(Some(&mut || pass(&mut pool, MEANWHILE, |_| false, stop)))?;
+    *pool.tally() = tally;
     let began = Instant::now();
     let cpu_before = thread_cpu();
     let is_enough = |tally: &Tally| tally.full >= stint.handshakes_max;
-    pass(&mut crowd, stint.window, is_enough, stop)?;
-    while crowd.tally().answers < stint.answers_min {
-        pass(&mut crowd, TICK, |tally| tally.answers >= stint.answers_min, stop)?;
+    pass(&mut pool, stint.window, is_enough, stop)?;
+    while pool.tally().answers < stint.answers_min {
+        pass(&mut pool, TICK, |tally| tally.answers >= stint.answers_min, stop)?;
     }
     let client_cpu = thread_cpu().saturating_sub(cpu_before);
     let wall = began.elapsed();
-    crowd.count_unfinished();
+    pool.count_unfinished();
     edge(None)?;
-    let tally = std::mem::take(crowd.tally());
+    let tally = std::mem::take(pool.tally());
 
-    wind_down(&mut crowd, plan.farewell(), &|| stop.load(Ordering::Relaxed))?;
+    wind_down(&mut pool, plan.farewell(), &|| stop.load(Ordering::Relaxed))?;
     Ok(Part { wall, client_cpu, tally })
 }
 
@@ -268,9 +268,9 @@ pub fn thread_cpu() -> Duration {
     ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }
 
-/// Lets the crowd work for `time`, or until it `is_enough`.
+/// Lets the pool work for `time`, or until it `is_enough`.
 fn pass(
-    crowd: &mut Crowd,
+    pool: &mut ClientPool,
     time: Duration,
     is_enough: impl Fn(&Tally) -> bool,
     stop: &AtomicBool,
@@ -281,24 +281,24 @@ fn pass(
             return Err(LoadError::Interrupted);
         }
         let now = Instant::now();
-        if now >= end || is_enough(crowd.tally()) {
+        if now >= end || is_enough(pool.tally()) {
             return Ok(());
         }
-        crowd.work(end.min(now + TICK))?;
+        pool.work(end.min(now + TICK))?;
     }
 }
 
 /// Lets connections end that are under way, as long as `patience` allows and `ended` does not say
 /// otherwise.
 pub fn wind_down(
-    crowd: &mut Crowd,
+    pool: &mut ClientPool,
     patience: Duration,
     ended: &impl Fn() -> bool,
 ) -> Result<(), LoadError> {
-    crowd.wind_down();
+    pool.wind_down();
     let end = Instant::now() + patience;
-    while !crowd.is_gone() && Instant::now() < end && !ended() {
-        crowd.work(end.min(Instant::now() + TICK))?;
+    while !pool.is_gone() && Instant::now() < end && !ended() {
+        pool.work(end.min(Instant::now() + TICK))?;
     }
     Ok(())
 }

@@ -13,12 +13,12 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
 
+use crate::configurations::{Configurations, Drawn};
 use crate::http::{self, Answer};
 use crate::plan::{Plan, Work};
 use crate::session::{Outgoing, Session};
 use crate::tally::{Failure, Tally};
 use crate::times::Times;
-use crate::wardrobe::{Drawn, Wardrobe};
 
 /// What all connections of a thread use.
 pub struct Shared {
@@ -29,7 +29,7 @@ pub struct Shared {
     /// What a connection does after its handshake.
     pub work: Work,
     /// Configurations to draw from.
-    pub wardrobe: Wardrobe,
+    pub configurations: Configurations,
     /// Counts and latencies.
     pub tally: Tally,
     /// Makes the draws.
@@ -45,12 +45,12 @@ pub struct Shared {
 
 impl Shared {
     /// Nothing has happened yet.
-    pub fn new(plan: &Plan, wardrobe: Wardrobe, random: fastrand::Rng) -> Self {
+    pub fn new(plan: &Plan, configurations: Configurations, random: fastrand::Rng) -> Self {
         Shared {
             target: plan.target,
             sources: plan.sources.clone(),
             work: plan.work.clone(),
-            wardrobe,
+            configurations,
             tally: Tally::new(),
             random,
             begun: 0,
@@ -64,7 +64,7 @@ impl Shared {
     pub fn draw(&mut self) -> Drawn {
         let turn = self.begun;
         self.begun = turn.wrapping_add(1);
-        self.wardrobe.draw(turn, &mut self.random)
+        self.configurations.draw(turn, &mut self.random)
     }
 }
 
@@ -157,10 +157,10 @@ impl Connection {
             Err(error) => return Err(error.into()),
         }
         self.drawn = shared.draw();
-        let outfit = shared.wardrobe.outfit(self.drawn);
-        let name = shared.wardrobe.server_name(self.drawn);
+        let configuration = shared.configurations.configuration(self.drawn);
+        let name = shared.configurations.server_name(self.drawn);
         shared.outgoing.clear();
-        self.session = Some(Session::open(&outfit.speech, name, &mut shared.outgoing)?);
+        self.session = Some(Session::open(&configuration.speech, name, &mut shared.outgoing)?);
         // Over loopback the connection is there already.
         self.transmit(shared)
     }
@@ -228,7 +228,7 @@ impl Connection {
 
     /// Takes the first `count` bytes of what came in.
     fn take(&mut self, count: usize, shared: &mut Shared) -> Result<(), Failure> {
-        let keeps_tickets = shared.wardrobe.outfit(self.drawn).keeps_tickets;
+        let keeps_tickets = shared.configurations.configuration(self.drawn).keeps_tickets;
         if self.phase == Phase::Closing && !keeps_tickets {
             return Ok(());
         }
@@ -261,7 +261,7 @@ impl Connection {
     /// Counts the handshake, and asks or says goodbye with the client's last flight.
     fn established(&mut self, shared: &mut Shared) -> Result<(), Failure> {
         let (Some(session), Some(times)) = (&self.session, &self.times) else { return Ok(()) };
-        let group = shared.wardrobe.outfit(self.drawn).group;
+        let group = shared.configurations.configuration(self.drawn).group;
         let resumed = session.is_resumed();
         if !resumed && session.group() != group {
             return Err(Failure::Group(session.group()));
@@ -284,7 +284,7 @@ impl Connection {
         let Work::Requests { path, pattern, .. } = &shared.work else { return Ok(()) };
         let Some(session) = &mut self.session else { return Ok(()) };
         self.requests_left = self.requests_left.saturating_sub(1);
-        let host = shared.wardrobe.host(self.drawn);
+        let host = shared.configurations.host(self.drawn);
         let request = http::request(path, host, self.requests_left == 0);
         session.send(&request, &mut shared.outgoing)?;
         self.answer = Answer::expecting(*pattern);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{TICK, pin, thread_cpu, wind_down};
-use crate::crowd::Crowd;
+use crate::client_pool::ClientPool;
 use crate::load::LoadError;
 use crate::plan::Plan;
 use crate::tally::{ErrorKind, Tally};
@@ -98,7 +98,7 @@ impl From<LoadError> for GivenUp {
     }
 }
 
-/// What a thread tells.
+/// What a thread reports.
 enum News {
     /// What was counted in a second of the window, by its index.
     Second(usize, Box<Tally>),
@@ -112,12 +112,12 @@ enum News {
     },
 }
 
-/// What threads counted in seconds that not all of them have told yet.
+/// What threads counted in seconds that not all of them have reported yet.
 struct Seconds {
     threads: usize,
     /// The index of the first one.
     next: usize,
-    /// How many threads have told, and what.
+    /// How many threads have reported, and what.
     waiting: VecDeque<(usize, Tally)>,
 }
 
@@ -136,7 +136,7 @@ impl Seconds {
         self.waiting[place].1.add(tally);
     }
 
-    /// The next second that all threads have told; at the end, whoever has told it.
+    /// The next second that all threads have reported; at the end, any that one has reported.
     fn take(&mut self, at_end: bool) -> Option<(usize, Tally)> {
         let (told, _) = self.waiting.front()?;
         if *told < self.threads && !at_end {
@@ -148,7 +148,7 @@ impl Seconds {
     }
 }
 
-/// Carries out `plan`. `second` is told what all threads counted in each second of the window.
+/// Carries out `plan`. `second` gets what all threads counted in each second of the window.
 ///
 /// Once `stop` is set, the window ends there, and the outcome says so.
 ///
@@ -248,23 +248,23 @@ fn carry_out(
     if let Some(cpu) = cpu {
         pin(cpu)?;
     }
-    let mut crowd = Crowd::gather(plan)?;
-    work_until(&mut crowd, Instant::now() + course.warm_up.max(plan.pace.ramp()), ended)?;
+    let mut pool = ClientPool::new(plan)?;
+    work_until(&mut pool, Instant::now() + course.warm_up.max(plan.pace.ramp()), ended)?;
 
-    *crowd.tally() = Tally::new();
+    *pool.tally() = Tally::new();
     let began = Instant::now();
     let cpu_before = thread_cpu();
     let end = began + course.window;
     let mut result = Ok(());
     for index in 0.. {
         let until = began + Duration::from_secs(index as u64 + 1);
-        result = work_until(&mut crowd, until.min(end), ended);
+        result = work_until(&mut pool, until.min(end), ended);
         let over = until >= end || result.is_err() || ended();
         if over {
-            crowd.count_unfinished();
+            pool.count_unfinished();
         }
-        // Nobody listens any more if another thread has failed.
-        let _ = news.send(News::Second(index, Box::new(std::mem::take(crowd.tally()))));
+        // There is no receiver any more if another thread has failed.
+        let _ = news.send(News::Second(index, Box::new(std::mem::take(pool.tally()))));
         if over {
             break;
         }
@@ -273,11 +273,11 @@ fn carry_out(
     let wall = began.elapsed();
     let _ = news.send(News::Over { wall, cpu, is_cut_short: wall < course.window });
     result?;
-    wind_down(&mut crowd, plan.farewell(), ended)
+    wind_down(&mut pool, plan.farewell(), ended)
 }
 
 fn work_until(
-    crowd: &mut Crowd,
+    pool: &mut ClientPool,
     until: Instant,
     ended: &impl Fn() -> bool,
 ) -> Result<(), LoadError> {
@@ -286,7 +286,7 @@ fn work_until(
         if now >= until || ended() {
             return Ok(());
         }
-        crowd.work(until.min(now + TICK))?;
+        pool.work(until.min(now + TICK))?;
     }
 }
 

@@ -49,13 +49,13 @@ pub struct Answer {
 enum Part {
     #[default]
     Head,
-    /// So many bytes of a body.
+    /// This many bytes of a body.
     Body(u64),
     /// A body that ends with the connection.
     Rest,
     /// The line with the size of a chunk.
     ChunkSize,
-    /// So many bytes of a chunk and its line end.
+    /// This many bytes of a chunk and its line end.
     Chunk(u64),
     /// Lines after the last chunk.
     Trailer,
@@ -110,7 +110,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Takes a part of the body, which may be anything if it tells why there is none.
+    /// Takes a part of the body, whose content is not checked in an error response.
     fn take_body(&mut self, part: &[u8]) -> Result<(), Failure> {
         let pattern = self.pattern.filter(|_| self.status < 400);
         if pattern.is_some_and(|pattern| !pattern.is_at(self.body_bytes, part)) {

@@ -1,6 +1,6 @@
 //! Key exchange by a curve and ML-KEM together (RFC 10024). Every connection has a new key of
 //! ML-KEM, as a client that sent the same share again would not be one that servers meet; the
-//! curve's is the one of all connections (`thrift`), which saves the client a tenth of its work.
+//! curve's is that of all connections (`client_cost`), which saves the client a tenth of its work.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use rustls::crypto::aws_lc_rs::kx_group::{MLKEM768, MLKEM1024};
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 
-use crate::thrift::{SECP256R1_REUSED, SECP384R1_REUSED, X25519_REUSED};
+use crate::client_cost::{SECP256R1_REUSED, SECP384R1_REUSED, X25519_REUSED};
 
 /// ML-KEM-768 before X25519.
 pub static X25519_MLKEM768: Hybrid = Hybrid {

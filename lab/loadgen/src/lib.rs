@@ -21,8 +21,10 @@
 
 mod arrivals;
 mod client;
+mod client_cost;
+mod client_pool;
+mod configurations;
 mod connection;
-mod crowd;
 mod drive;
 mod http;
 mod hybrid;
@@ -37,12 +39,10 @@ mod search;
 mod session;
 mod slot;
 mod tally;
-mod thrift;
 mod times;
 mod tls;
 mod verdict;
 mod verifier;
-mod wardrobe;
 
 pub use client::{Stint, run, run_plan};
 pub use drive::{Course, GivenUp, Outcome, drive};

@@ -1,4 +1,5 @@
-//! What a load consists of: whom to trust, what to draw per connection, what to do, how fast.
+//! What a load consists of: which certificates to trust, what to draw per connection, what to do,
+//! how fast.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -178,7 +179,7 @@ impl<T> TryFrom<Vec<(T, u32)>> for Weighted<T> {
 pub enum Work {
     /// Says goodbye.
     Handshake,
-    /// Asks for `path` so many times over HTTP/1.1, each time after the whole answer to the last.
+    /// Asks for `path` `count` times over HTTP/1.1, each time after the whole answer to the last.
     Requests {
         /// Path and query.
         path: String,
@@ -237,8 +238,8 @@ impl Work {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Pace {
-    /// So many at any time, each beginning as soon as another has ended; spread over `ramp` at
-    /// first.
+    /// `connections` at any time, each beginning as soon as another has ended; spread over `ramp`
+    /// at first.
     Closed {
         /// Connections at any time.
         connections: usize,

@@ -42,7 +42,7 @@ pub enum Missed {
     Latency,
     /// It would have taken too long in time.
     Behind,
-    /// So many connections failed.
+    /// This many connections failed.
     Failures(u64),
     /// Nothing was done.
     Nothing,
@@ -82,7 +82,7 @@ const CLOSE: f64 = 1.04;
 const DOUBLINGS: u32 = 24;
 
 /// Searches the highest rate at which `plan` keeps `goal`. `course` says how long a probe takes at
-/// least; `attempt` carries out one probe, [`attempt`] from here; `probed` is told every one.
+/// least; `attempt` carries out one probe, [`attempt`] from here; `probed` is called with each.
 ///
 /// # Errors
 ///

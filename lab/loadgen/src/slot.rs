@@ -10,7 +10,7 @@ use crate::quic;
 use crate::tally::Failure;
 
 /// One slot.
-#[allow(clippy::large_enum_variant, reason = "all slots of a crowd are of one kind")]
+#[allow(clippy::large_enum_variant, reason = "all slots of a pool are of one kind")]
 pub enum Slot {
     /// TLS over TCP.
     Tcp(Connection),

@@ -204,7 +204,7 @@ const LATENCY_NS_MAX: u64 = 100_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
-    /// Nobody listens.
+    /// No server listens.
     Refused,
     /// The server reset the connection.
     Reset,

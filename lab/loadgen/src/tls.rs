@@ -7,7 +7,7 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 use serde::{Deserialize, Serialize};
 
 use crate::key::KeyKind;
-use crate::{hybrid, thrift};
+use crate::{client_cost, hybrid};
 
 /// A TLS protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -101,16 +101,16 @@ impl Group {
 
     pub(crate) fn group(self) -> &'static dyn SupportedKxGroup {
         match self {
-            Group::X25519 => &thrift::X25519_REUSED,
-            Group::Secp256r1 => &thrift::SECP256R1_REUSED,
-            Group::Secp384r1 => &thrift::SECP384R1_REUSED,
+            Group::X25519 => &client_cost::X25519_REUSED,
+            Group::Secp256r1 => &client_cost::SECP256R1_REUSED,
+            Group::Secp384r1 => &client_cost::SECP384R1_REUSED,
             Group::X25519MlKem768 => &hybrid::X25519_MLKEM768,
             Group::Secp256r1MlKem768 => &hybrid::SECP256R1_MLKEM768,
             Group::Secp384r1MlKem1024 => &hybrid::SECP384R1_MLKEM1024,
         }
     }
 
-    /// Has keys of ML-KEM lie ready for so many connections, where the group has such keys.
+    /// Makes keys of ML-KEM ahead for `count` connections, if the group has such keys.
     pub(crate) fn make_keys_ahead(self, count: usize) {
         match self {
             Group::X25519 | Group::Secp256r1 | Group::Secp384r1 => {}
@@ -152,9 +152,9 @@ impl Cipher {
     ) -> Vec<SupportedCipherSuite> {
         if version == TlsVersion::Tls13 {
             return match self {
-                Cipher::Aes256Gcm => vec![*thrift::TLS13_AES_256_GCM_SHA384],
-                Cipher::Aes128Gcm => vec![*thrift::TLS13_AES_128_GCM_SHA256],
-                Cipher::Chacha20Poly1305 => vec![*thrift::TLS13_CHACHA20_POLY1305_SHA256],
+                Cipher::Aes256Gcm => vec![*client_cost::TLS13_AES_256_GCM_SHA384],
+                Cipher::Aes128Gcm => vec![*client_cost::TLS13_AES_128_GCM_SHA256],
+                Cipher::Chacha20Poly1305 => vec![*client_cost::TLS13_CHACHA20_POLY1305_SHA256],
                 Cipher::Aes128Sha | Cipher::Aes128ShaMacFirst => vec![],
             };
         }

@@ -20,7 +20,7 @@ pub enum Doubt {
     Refused(u64),
     /// Other connections failed.
     Failed(u64),
-    /// Sessions were resumed although nobody asked for it.
+    /// Sessions were resumed although the plan did not ask for it.
     ResumedUnasked(u64),
     /// Sessions were offered, but the server resumed none.
     NeverResumed,
@@ -40,7 +40,7 @@ pub const BUSY: f64 = 0.95;
 /// way at its end have others at its beginning to match.
 const KEPT_UP: f64 = 0.96;
 
-/// So many more may be under way at the end than at the beginning by chance.
+/// How many more connections may be under way at the end than at the beginning, by chance.
 const BY_CHANCE: f64 = 3.0;
 
 /// All reasons to doubt what `plan` gave.
@@ -104,7 +104,7 @@ impl fmt::Display for Doubt {
             Doubt::Refused(count) => write!(formatter, "{count} connections were refused"),
             Doubt::Failed(count) => write!(formatter, "{count} connections failed"),
             Doubt::ResumedUnasked(count) => {
-                write!(formatter, "{count} sessions were resumed although nobody asked for it")
+                write!(formatter, "{count} sessions were resumed without being asked for")
             }
             Doubt::NeverResumed => formatter.write_str(
                 "no session was resumed; the server keeps none, or forgets them at once",

@@ -193,7 +193,7 @@ fn parts(signature: &DigitallySignedStruct) -> (SignatureScheme, &[u8]) {
 /// A verifier that offers only what the client can do in one version of TLS.
 #[derive(Debug)]
 pub struct InVersion {
-    /// Who decides.
+    /// The verifier that decides.
     pub verifier: Arc<dyn ServerCertVerifier>,
     /// The version.
     pub version: TlsVersion,

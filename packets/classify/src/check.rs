@@ -36,7 +36,8 @@ pub fn hidden(set: &RuleSet) -> Result<Vec<Hidden>, BuildError> {
     let mut found = Vec::new();
     for (position, &index) in order.iter().enumerate() {
         let rule = &set.rules[index as usize];
-        // Whoever hides a rule takes its first packet. If the rule keeps that, nobody hides it.
+        // A rule that hides this one matches its first packet, too. If that finds this rule, no
+        // rule hides it.
         let first = first_packet(set, rule);
         let mut winner = [0];
         let packet: &[u8] = &first;

@@ -51,7 +51,7 @@ pub struct RuleCost {
 const LINE_WORDS: usize = 8;
 const LINE_BYTES: usize = 64;
 
-/// Looks up packets in a table that was built of a set, and tells what that reads.
+/// Looks up packets in a table that was built of a set, and reports what that reads.
 ///
 /// # Panics
 ///

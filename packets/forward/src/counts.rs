@@ -183,7 +183,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Shows the counts, if somebody asked.
+    /// Shows the counts, if they were asked for.
     #[inline]
     pub fn show(&self, counts: &Counts) {
         if self.wanted.load(Ordering::Relaxed) {

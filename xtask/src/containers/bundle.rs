@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::shell::{capture, run};
 
-/// The filter that Podman and CRI-O apply unless told otherwise; Docker's and containerd's differ
-/// from it in what takes privileges.
+/// The filter that Podman and CRI-O apply by default; Docker's and containerd's differ from it in
+/// what takes privileges.
 pub const SECCOMP: &str = "/usr/share/containers/seccomp.json";
 
 /// What is mounted into a container.

@@ -59,7 +59,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let scanned = scan::scan(&workspace.released("libwidelane.so"))
         .context("cannot look at the emitted code")?;
     scanned.print();
-    ensure!(leaking.is_empty(), "secrets can be told apart in {}", leaking.join(", "));
+    ensure!(leaking.is_empty(), "secrets can be distinguished in {}", leaking.join(", "));
     ensure!(
         scanned.findings.is_empty(),
         "the emitted code has instructions that must not be there"

@@ -94,7 +94,7 @@ impl Scanned {
         }
     }
 
-    /// Tells what was found.
+    /// Prints what was found.
     pub fn print(&self) {
         eprintln!(
             "    {} functions, {} instructions, {} conditional jumps (the traces judge them)",

@@ -66,7 +66,7 @@ fn is_in(part: &str, whole: &str) -> bool {
     }
 }
 
-/// Why a difference is none to worry about; nothing if nobody has said so.
+/// Why a difference is harmless; nothing if it has not been explained.
 pub fn judge(difference: &Difference) -> Option<&'static str> {
     let is_meant = |explained: &&Explained| {
         explained.recipe == difference.recipe && difference.test.contains(explained.test)

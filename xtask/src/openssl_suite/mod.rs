@@ -25,8 +25,8 @@ pub struct Arguments {
     recipes: Vec<String>,
 }
 
-/// Runs the tests natively and accelerated; fails where the provider makes a difference that nobody
-/// has explained.
+/// Runs the tests natively and accelerated; fails where the provider makes an unexplained
+/// difference.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     setup::meet(NEEDS)?;
     announce_and_run(workspace.cargo().args(["build", QUICK, "--package=widelane-provider"]))?;

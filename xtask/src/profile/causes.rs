@@ -1,7 +1,7 @@
-//! Causes of CPU time, told from call stacks.
+//! Causes of CPU time, found from call stacks.
 //!
-//! A sample belongs to the first cause in the list that any function of its stack tells. So the
-//! list goes from what is most telling, such as an allocation, to who did it.
+//! A sample belongs to the first cause in the list that any function of its stack matches. So the
+//! list goes from the most specific, such as an allocation, to its callers.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ use crate::{chroot, debian_source, shell};
 pub struct Tried {
     pub name: &'static str,
     pub title: &'static str,
-    /// Debian's packages, and behind | those of newer releases; the version of the first is told.
+    /// Debian's packages, and behind | those of newer releases; the version of the first is shown.
     packages: &'static str,
     /// What comes before TLS on its connections or is asked by it, as the client knows it.
     opening: &'static str,

@@ -92,7 +92,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "T3 unsafe",
-        reason: "whoever looks for undefined behaviour needs to read the listed files only",
+        reason: "a review for undefined behaviour has to read the listed files only",
         fix: "write it safely, or add the file to UNSAFE in tidy/placement.rs and say why",
         check: placement::unsafe_code,
     },
@@ -146,7 +146,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         id: "T13 times",
-        reason: "time may depend on values that everybody knows, and somebody has to have said why",
+        reason: "time may depend on public values only, and the list has to say why they are",
         fix: "make the time constant, or add the name to tidy/vartime.rs and say what is public",
         check: vartime::check,
     },

@@ -1,4 +1,4 @@
-//! Rules of rooms: what they enable, and who chooses them.
+//! Rules of rooms: what they enable, and what chooses them.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn widelane_live_new(
     })
 }
 
-/// Adds a rule behind those of its priority, and tells its number. Readers see it when this
+/// Adds a rule behind those of its priority, and stores its number. Readers see it when this
 /// returns.
 ///
 /// # Safety
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn widelane_live_reader(
 }
 
 /// Looks up packets in the latest version, all in the same, as `widelane_classifier_classify` does,
-/// and tells its number unless `version` is null.
+/// and stores its number unless `version` is null.
 ///
 /// # Safety
 ///

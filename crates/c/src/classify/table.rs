@@ -25,7 +25,7 @@ pub struct Classifier(classify::Classifier);
 /// ports directly behind a header of 20 or 40 bytes. So this must be a packet of the table's
 /// version of IP without IPv4 options or IPv6 extension headers, which is not a later fragment, has
 /// ports, and says itself that it is long enough to have them. Of any other packet something else
-/// would be taken for ports, and whoever sent it could pass rules that deny.
+/// would be taken for ports, and its sender could evade rules that deny.
 ///
 /// `widelane_flow_parse` makes of any packet what can be looked up; use it unless all packets are
 /// known to be of this form. If one packet is too short, none of the call is looked up.

@@ -32,7 +32,7 @@ pub struct AeadKey(Key);
 pub struct AeadJob {
     /// The key, which may differ from job to job.
     pub key: *const AeadKey,
-    /// The nonce, 12 bytes; whoever seals never uses one twice with one key.
+    /// The nonce, 12 bytes. When sealing, never use one twice with the same key.
     pub nonce: *const u8,
     /// What is authenticated but not encrypted.
     pub aad: *const u8,

@@ -17,7 +17,7 @@ pub(super) trait Job {
     ///
     /// # Safety
     ///
-    /// They point to what the job says, which nobody else uses while the answer is in use.
+    /// They point to what the job says, which is not used otherwise while the answer is in use.
     unsafe fn lend<'a>(&self) -> Result<Self::Lent<'a>, Status>;
 
     /// Where the job's status goes.

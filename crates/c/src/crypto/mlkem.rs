@@ -46,7 +46,7 @@ pub struct MlKemGenerateJob {
 pub struct MlKemEncapsulateJob {
     /// The peer's encapsulation key, as long as those of the parameter set.
     pub public_key: *const u8,
-    /// 32 random bytes, which nobody else knows.
+    /// 32 random bytes, which must be kept secret.
     pub message: *const u8,
     /// Where the ciphertext goes, as long as those of the parameter set; zeros if the key is
     /// refused.
@@ -65,7 +65,7 @@ pub struct MlKemDecapsulateJob {
     pub key: *const MlKemKey,
     /// The ciphertext, as long as those of the key's parameter set.
     pub ciphertext: *const u8,
-    /// Where the shared secret goes, 32 bytes. Nothing tells whether the ciphertext was good.
+    /// Where the shared secret goes, 32 bytes. Nothing reveals whether the ciphertext was valid.
     pub shared: *mut u8,
     /// What became of the job: one of `widelane_status`.
     pub status: u32,

@@ -1,4 +1,4 @@
-//! Whether a program can be accelerated, told from its file before it runs.
+//! Whether a program can be accelerated, found from its file before it runs.
 
 use std::fs::File;
 use std::io::Read;
@@ -38,12 +38,12 @@ impl Fitness {
     }
 }
 
-/// Who starts a program, and in which system.
+/// Which user starts a program, and in which system.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// The directory of the system: programs have their interpreters there.
     pub root: &'a Path,
-    /// Whether root starts it, who gains nothing by file capabilities.
+    /// Whether root starts it, for whom file capabilities add nothing.
     pub is_by_root: bool,
 }
 

@@ -1,12 +1,12 @@
-//! The user as whom a lane process runs.
+//! The user that a lane process runs as.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The name of the user as whom the lane process runs, instead of as that of the program whose
-/// keys it has; docs/operate/lane-cpus.md has the rest.
+/// The name of the user that the lane process runs as, instead of that of the program whose keys it
+/// has; docs/operate/lane-cpus.md has the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneUser(String);
 

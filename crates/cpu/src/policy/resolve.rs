@@ -38,8 +38,8 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The operator's file, and the environment. A program that runs with more rights than whoever
-    /// started it heeds no variable.
+    /// The operator's file, and the environment. A program that runs with more rights than the user
+    /// who started it ignores variables.
     pub fn of_environment() -> Self {
         Inputs::of_variables(environment::variable)
     }
@@ -60,16 +60,16 @@ impl Inputs {
     }
 }
 
-/// The policy that holds, and who decided it.
+/// The policy that holds, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The policy.
     pub policy: Policy,
-    /// Who decided.
+    /// Where it comes from.
     pub source: Source,
 }
 
-/// Who decided a policy.
+/// Where a policy comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Where the policy comes from.
@@ -145,10 +145,10 @@ pub enum PolicyError {
         /// What the system said.
         error: io::Error,
     },
-    /// Somebody else could decide what runs here.
+    /// Other users could change the policy file.
     #[error(
-        "the policy {} {flaw}, who could change what runs here; make it root's or your own, \
-         writable for nobody else",
+        "the policy {} {flaw}; only root and you may be able to change what runs here: `chown` it \
+         to root or yourself, and `chmod go-w` it",
         path.display()
     )]
     Untrusted {
@@ -262,7 +262,7 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Who, other than root and the user and the group of this process, may write to the file.
+/// What lets users other than root and the user and the group of this process change the file.
 fn flaw(metadata: &Metadata) -> Option<String> {
     const WRITABLE_FOR_ALL: u32 = 0o002;
     const WRITABLE_FOR_GROUP: u32 = 0o020;
@@ -270,7 +270,7 @@ fn flaw(metadata: &Metadata) -> Option<String> {
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Some(format!("belongs to user {owner}"));
     }
-    // A device such as /dev/null is no file that somebody fills.
+    // A device such as /dev/null has no contents that users could change.
     let may = |bits| metadata.is_file() && metadata.mode() & bits != 0;
     if may(WRITABLE_FOR_ALL) {
         return Some("can be written by everybody".to_owned());
@@ -570,8 +570,8 @@ mod tests {
         assert_eq!(
             resolve(&inputs).unwrap_err().to_string(),
             format!(
-                "the policy {} can be written by group 65534, who could change what runs here; \
-                 make it root's or your own, writable for nobody else",
+                "the policy {} can be written by group 65534; only root and you may be able to \
+                 change what runs here: `chown` it to root or yourself, and `chmod go-w` it",
                 path.display()
             )
         );

@@ -1,9 +1,9 @@
 //! Chooses among policies while a process runs: compares what they cost in slices of time, keeps
 //! the cheapest, and compares again when load or clock change.
 //!
-//! Nothing here reads a clock or a counter. Whoever does gives one [`Slice`] after the other to
-//! [`Trial::take`], and lets [`Trial::current`] hold in the next one. `docs/operate/auto-policy.md`
-//! has the rules for operators.
+//! Nothing here reads a clock or a counter. The caller does: it passes one [`Slice`] after the
+//! other to [`Trial::take`], and applies [`Trial::current`] in the next one.
+//! `docs/operate/auto-policy.md` has the rules for operators.
 
 mod comparison;
 mod settled;
@@ -88,7 +88,7 @@ enum Stage {
 }
 
 impl Trial {
-    /// A choice among so many policies, which are compared first.
+    /// A choice among this many policies, which are compared first.
     pub fn new(policies: usize) -> Self {
         Trial {
             policies,

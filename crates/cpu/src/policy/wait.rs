@@ -31,7 +31,7 @@ impl WaitMax {
     /// No waits.
     pub const NONE: WaitMax = WaitMax::Time(Duration::ZERO);
 
-    /// What holds where nobody says otherwise; docs/operate/policy.md gives the reasons.
+    /// The default; docs/operate/policy.md gives the reasons.
     pub const DEFAULT: WaitMax = WaitMax::Time(Duration::from_micros(500));
 
     /// The longest that makes sense: clients notice more.
@@ -51,8 +51,8 @@ impl WaitMax {
         }
     }
 
-    /// That of a connection, in nanoseconds; `round_trip_ns` tells its round-trip time, 0 where it
-    /// is not known, and is asked only where it matters.
+    /// That of a connection, in nanoseconds; `round_trip_ns` returns its round-trip time, 0 if it
+    /// is not known, and is called only if it matters.
     pub fn ns(self, round_trip_ns: impl FnOnce() -> u64) -> u64 {
         match self {
             WaitMax::Time(_) => self.longest_ns(),

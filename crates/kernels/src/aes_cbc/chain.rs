@@ -44,7 +44,7 @@ fn encrypt_by<const ROUNDS: usize>(key: &Key, last: &mut Block, text: Text<'_>) 
     *last = chain.last();
 }
 
-/// A chain of blocks under encryption in so many rounds.
+/// A chain of blocks under encryption in `ROUNDS` rounds.
 ///
 /// The last round of a block adds, with its key, what the next one begins with: from one block to
 /// the next there is nothing but rounds.

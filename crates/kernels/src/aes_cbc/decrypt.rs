@@ -77,7 +77,7 @@ macro_rules! cbc_doors {
             });
         }
 
-        /// Decrypts some rows, and answers the last row of ciphertext.
+        /// Decrypts some rows, and returns the last row of ciphertext.
         #[inline]
         #[$features]
         fn rows<const COUNT: usize>(key: &Key, before: Row, text: Text<'_>) -> Row {

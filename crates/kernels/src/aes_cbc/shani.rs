@@ -21,7 +21,7 @@ use crate::{sha1, sha2};
 macro_rules! stitched {
     ($door:ident, $body:ident, $by:ident, $hash:ident) => {
         /// Encrypts the first blocks of the hash of `text` behind the block `last`, and leaves the
-        /// last one there, while it adds as many blocks from byte `ahead` on to `state`. Answers
+        /// last one there, while it adds as many blocks from byte `ahead` on to `state`. Returns
         /// how many bytes were encrypted.
         pub fn $door(
             _room: Shani,

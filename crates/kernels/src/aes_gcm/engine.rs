@@ -4,10 +4,11 @@
 //! of them what the room offers. A chunk of `ROWS` rows is encrypted while another one is hashed:
 //! the AES rounds and the carry-less multiplications keep different units busy.
 //!
-//! It is text, and not generic functions as over `lanes`: those are inlined whole into the one body
-//! that has the features of the room, and would reach the assembly of a chunk, whose registers are
-//! of the room's class, by a function: were that not inlined, it would get its rows in memory. Here
-//! every function enables the features of its room, and the compiler decides what is inlined.
+//! This is a macro rather than generic code (as over `lanes`) because generic functions have to be
+//! inlined whole into the one body that enables the features of the room. The assembly of a chunk,
+//! whose registers are of the room's class, would then be behind a function that gets its rows in
+//! memory unless it is inlined, too. Here every function enables the features of its room, and the
+//! compiler decides what is inlined.
 //!
 //! Each position in a row is a strand of its own while chunks are hashed: the strands advance by
 //! H^`BLOCKS` from row to row and come together at the end only.
@@ -62,7 +63,7 @@ macro_rules! engine {
         }
 
         /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
-        /// here, and answers the hash of AAD and text, a last block filled up with zeros.
+        /// here, and returns the hash of AAD and text, a last block filled up with zeros.
         pub fn start<const SEAL: bool>(room: $token, message: Message<'_, Key>) -> Block {
             // SAFETY: as above.
             let sum = unsafe { start_body::<SEAL>(message) };
@@ -315,7 +316,7 @@ macro_rules! engine {
             reduce_sum(sum)
         }
 
-        /// Rows of a tail, of which the last may be shorter; answers what they contribute when the
+        /// Rows of a tail, of which the last may be shorter; returns what they contribute when the
         /// first block stands at `power`.
         #[inline]
         #[$features]
@@ -340,7 +341,7 @@ macro_rules! engine {
             sum
         }
 
-        /// Encrypts or decrypts rows, of which the last may be shorter, and answers their
+        /// Encrypts or decrypts rows, of which the last may be shorter, and returns their
         /// ciphertext, filled up with zeros.
         #[inline]
         #[$features]

@@ -111,8 +111,8 @@ pub fn first_counter(nonce: &[u8; NONCE_BYTES]) -> Block {
     // SAFETY: every machine of this architecture has SSE2.
     let block = unsafe { _mm_set_epi32(1i32.to_be(), word(8), word(4), word(0)) };
     let mut bytes = [0; BLOCK_BYTES];
-    // One store: whoever loads the block at once would wait until smaller ones have left the core,
-    // and so would every message until the one before it is done.
+    // One store: with smaller ones, a load of the block right behind them could not be forwarded
+    // and would wait until they have left the core, and each message for the one before it.
     // SAFETY: a block is 16 bytes long.
     unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), block) };
     bytes

@@ -53,8 +53,8 @@ pub struct Message<'a, K> {
     pub aad: &'a [u8],
     /// What is encrypted or decrypted.
     pub text: Text<'a>,
-    /// Where the tag goes. Whoever opens a message compares it, and gives nothing away if it
-    /// differs from the one that came with the message.
+    /// Where the tag goes. A caller that opens a message compares it with the one that came with
+    /// the message, and returns no plaintext if they differ.
     pub tag: &'a mut Block,
 }
 

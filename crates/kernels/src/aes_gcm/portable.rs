@@ -61,7 +61,7 @@ pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a, Key>>
 }
 
 /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here,
-/// and answers the hash of AAD and text, a last block filled up with zeros.
+/// and returns the hash of AAD and text, a last block filled up with zeros.
 pub fn start<const SEAL: bool>(_room: (), message: Message<'_, Key>) -> Block {
     wiped::<STACK, _>(|| start_body::<SEAL>(message))
 }

@@ -161,7 +161,7 @@ macro_rules! parts_by_words {
             }
         }
 
-        /// Stores as much of a row as there is room for and answers that, then zeros.
+        /// Stores as much of a row as there is room for and returns that, then zeros.
         #[inline]
         #[$features]
         fn store_part(text: Text<'_>, row: Row) -> Row {

@@ -55,7 +55,7 @@ fn load_part(text: Text<'_>) -> Row {
     unsafe { _mm512_maskz_loadu_epi8(mask, source.cast()) }
 }
 
-/// Stores as much of a row as there is room for and answers that, then zeros.
+/// Stores as much of a row as there is room for and returns that, then zeros.
 #[inline]
 #[target_feature(enable = "aes,pclmulqdq,vaes,vpclmulqdq,avx512f,avx512dq,avx512vl,avx512bw,bmi2")]
 fn store_part(text: Text<'_>, row: Row) -> Row {

@@ -33,7 +33,7 @@ by_words! {
     #[target_feature(enable = "avx2,bmi2")]
 }
 
-/// A chunk of key stream, beside any number of groups. `SEAL` and `WHOLE` say who calls.
+/// A chunk of key stream, beside any number of groups. `SEAL` and `WHOLE` identify the caller.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
 fn chunk_beside<const SEAL: bool, const WHOLE: bool>(
@@ -105,8 +105,8 @@ const FEW_REGISTERS: bool = true;
 const SHORT_OPENING: usize = SETS;
 const OPENING: usize = 1 + SETS;
 
-/// The sets that a message begins with: a chunk, or one behind a set. `SEAL` and `LONG` say who
-/// calls: each caller has code of its own, where those that are sealed stay in registers.
+/// The sets that a message begins with: a chunk, or one behind a set. `SEAL` and `LONG` identify
+/// the caller: each has code of its own, where the sets that are sealed stay in registers.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
 fn opening<const COUNT: usize, const SEAL: bool, const LONG: bool>(
@@ -146,7 +146,7 @@ rows256! {
     #[target_feature(enable = "avx2,bmi2")]
 }
 
-/// Adds the first bytes of a row to a text. Not inlined, so that whoever adds rows is short.
+/// Adds the first bytes of a row to a text. Not inlined, so that its callers stay short.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi2")]
 fn add_part(text: Text<'_>, offset: usize, bytes: usize, row: Row) {

@@ -118,8 +118,8 @@ macro_rules! opening_by_both {
         const SHORT_OPENING: usize = 1 + SETS;
         const OPENING: usize = 1 + SETS + 1;
 
-        /// The sets that a message begins with. `SEAL` and `LONG` say who calls: each caller has
-        /// code of its own, where those that are sealed stay in registers.
+        /// The sets that a message begins with. `SEAL` and `LONG` identify the caller: each has
+        /// code of its own, where the sets that are sealed stay in registers.
         #[inline]
         #[$features]
         fn opening<const COUNT: usize, const SEAL: bool, const LONG: bool>(
@@ -196,8 +196,8 @@ macro_rules! paced {
 
         chunk_in_rows! { #[$features] }
 
-        /// A chunk of key stream. `SEAL` and `WHOLE` say who calls: each caller has code of its
-        /// own, where the key stream stays in registers.
+        /// A chunk of key stream. `SEAL` and `WHOLE` identify the caller: each has code of its own,
+        /// where the key stream stays in registers.
         #[inline]
         #[$features]
         fn chunk_beside<const SEAL: bool, const WHOLE: bool>(
@@ -255,8 +255,8 @@ macro_rules! staged {
     (#[$features:meta]) => {
         chunk_in_rows! { #[$features] }
 
-        /// A chunk of key stream. `SEAL` and `WHOLE` say who calls: each caller has code of its
-        /// own, where the key stream stays in registers.
+        /// A chunk of key stream. `SEAL` and `WHOLE` identify the caller: each has code of its own,
+        /// where the key stream stays in registers.
         #[inline]
         #[$features]
         fn chunk_beside<const SEAL: bool, const WHOLE: bool>(

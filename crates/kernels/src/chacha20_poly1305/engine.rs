@@ -4,10 +4,10 @@
 //! on four rows, so that it does all columns, or all diagonals, of all these blocks. Blocks stay
 //! together, which is what makes short messages quick; longer ones are made by words (`chunk.rs`).
 //!
-//! It is text, and not generic functions as over `lanes`: those are inlined whole into the one body
-//! that has the features of the room. Here every function enables these features, and those that
-//! are not inlined have left the stack before others need it: what a message spills, and so what is
-//! wiped behind it, stays small.
+//! This is a macro rather than generic code (as over `lanes`) because generic functions have to be
+//! inlined whole into the one body that enables the features of the room. Here every function
+//! enables these features. Functions that are not inlined share the same stack one after the other,
+//! so little is spilled for a message, and little has to be wiped behind it.
 
 /// Repeats an expression for each index of the sets of an opening, as straight code.
 macro_rules! each_set {
@@ -789,9 +789,9 @@ macro_rules! engine {
             (blocks - 1) % GROUP_BLOCKS + 1
         }
 
-        /// Encrypts what an opening of `COUNT` sets has behind its first block, and answers that
-        /// block. The key stream stays in registers; `LONG` says who calls, each with code of its
-        /// own.
+        /// Encrypts what an opening of `COUNT` sets has behind its first block, and returns that
+        /// block. The key stream stays in registers; `LONG` identifies the caller, which has code
+        /// of its own.
         #[inline]
         #[$features]
         fn seal_opening<const COUNT: usize, const LONG: bool>(

@@ -41,19 +41,19 @@ impl Poly1305 {
         self.absorb_inline(bytes);
     }
 
-    /// As [`absorb`](Self::absorb), in the code of whoever does other things beside.
+    /// As [`absorb`](Self::absorb), inlined into a caller that overlaps it with other work.
     #[inline(always)]
     pub(super) fn absorb_inline(&mut self, bytes: &[u8]) {
         self.h = self.after(self.h, bytes);
     }
 
-    /// Adds whole blocks, in the code of whoever does other things beside.
+    /// Adds whole blocks, inlined into a caller that overlaps it with other work.
     #[inline(always)]
     pub(super) fn absorb_blocks(&mut self, blocks: &[[u8; TAG_BYTES]]) {
         self.h = self.after_blocks(self.h, blocks);
     }
 
-    /// Adds up to one block, in the code of whoever does other things beside.
+    /// Adds up to one block, inlined into a caller that overlaps it with other work.
     #[inline(always)]
     pub(super) fn absorb_block(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {

@@ -33,7 +33,7 @@ pub(super) trait BlockLanes: Lanes {
     fn madd52hi_from<const LIMB: usize>(self, a: Self, factor: &Factor<Self>) -> Self;
 }
 
-/// From so many blocks on, lanes are quicker than scalar products, their powers included.
+/// From this many blocks on, lanes are quicker than scalar products, their powers included.
 pub(super) const BLOCKS_MIN: usize = 24;
 
 /// A sum on its way, one in each lane. A group is two rows, which share the carries of a product;

@@ -2,7 +2,7 @@
 //!
 //! A room brings a `State` in registers and the `Rounds` of one block, four at a time. They are
 //! written down in the order in which they are wanted, and stay in it: left to itself, the compiler
-//! makes a whole schedule first, and what should run in the shade of the rounds waits behind it.
+//! makes a whole schedule first, and what should be overlapped with the rounds waits behind it.
 //!
 //! The instructions of SHA have no VEX form. Where a caller has left the upper halves of registers
 //! in use, an Intel core waits at each of them that follows one with VEX, and a message takes tens
@@ -129,8 +129,8 @@ macro_rules! one_message {
             wipe_ymm_registers();
         }
 
-        /// Adds blocks to the states of two messages, as many to each: one chain runs in the shade
-        /// of the other.
+        /// Adds blocks to the states of two messages, as many to each: the two chains are
+        /// overlapped with each other.
         ///
         /// # Panics
         ///

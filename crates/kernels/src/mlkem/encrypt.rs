@@ -18,7 +18,7 @@ use crate::keccak::sponge::{SHA3_512, Sponges};
 pub struct EncapsulateJob<'a> {
     /// The peer's encapsulation key.
     pub key: &'a [u8],
-    /// 32 random bytes, which nobody else knows.
+    /// 32 random bytes, which must be kept secret.
     pub message: &'a [u8; MESSAGE_BYTES],
     /// Where the ciphertext goes.
     pub ciphertext: &'a mut [u8],
@@ -128,7 +128,7 @@ pub(super) fn store(words: &Words32, bytes: &mut [u8; MESSAGE_BYTES]) {
     }
 }
 
-/// What is encrypted, for whom.
+/// A message, and the key that it is encrypted to.
 #[derive(Clone, Copy)]
 pub(super) struct Plaintexts<'a> {
     pub(super) keys: &'a [&'a [u8]],

@@ -196,7 +196,7 @@ impl<C: Coefficients, E: Encoding, const BITS: usize> Task<C> for Pack<'_, E, BI
     }
 }
 
-/// Puts a number behind the bits of a word; stores the word if it is full, and answers the next.
+/// Puts a number behind the bits of a word; stores the word if it is full, and returns the next.
 #[inline(always)]
 fn append<C: Coefficients, const BITS: usize>(
     rows: &mut [Row],

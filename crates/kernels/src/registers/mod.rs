@@ -1,7 +1,7 @@
 //! Registers: independent words, the same operations in every room.
 //!
 //! A kernel is written once, over a type of registers, and each room has such types. A register is
-//! made from the token of its room only, so whoever holds one may use it, and its operations are
+//! made from the token of its room only, so code that holds one may use it, and its operations are
 //! safe. What all kernels need is [`Register`]; [`Lanes`](crate::lanes::Lanes) adds what curves and
 //! RSA need, [`Words`](crate::words::Words) what hashes need, and
 //! [`Coefficients`](crate::coefficients::Coefficients) what ML-KEM needs.

@@ -39,7 +39,7 @@ impl State {
     pub(crate) fn store(self, words: &mut [u32; STATE_WORDS]) {
         let abcd = _mm_shuffle_epi32::<0x1b>(self.abcd);
         let e = _mm_srli_si128::<12>(self.e);
-        // All words, since whoever reads e may read its neighbours at once.
+        // All words, since a reader of e may load its neighbours in the same access.
         for (words, register) in words.as_chunks_mut::<4>().0.iter_mut().zip([abcd, e]) {
             // SAFETY: the words are as many as a register has.
             unsafe { _mm_storeu_si128(words.as_mut_ptr().cast(), register) };

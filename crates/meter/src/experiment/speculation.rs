@@ -1,5 +1,5 @@
-//! The speculation experiment: dispatch by branch, whose wide side the predictor may enter though
-//! nobody asked, against dispatch by pointer.
+//! The speculation experiment: dispatch by branch, whose wide side the predictor may enter
+//! speculatively although it is never taken, against dispatch by pointer.
 
 use widelane_cpu::Machine;
 

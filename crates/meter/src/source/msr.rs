@@ -40,7 +40,7 @@ impl Source for MsrSource {
 
     fn clock_hz(&mut self) -> Result<f64, Unavailable> {
         let tsc_hz = self.tsc_hz.ok_or_else(|| {
-            Unavailable("nobody tells the rate of the time stamps that MPERF counts".to_owned())
+            Unavailable("the rate of the time stamps that MPERF counts is unknown".to_owned())
         })?;
         let file = File::open(&self.path).map_err(|error| no_door(&self.path, &error))?;
         let counters =

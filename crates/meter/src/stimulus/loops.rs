@@ -8,7 +8,7 @@ use widelane_cpu::Width;
 
 use super::{Instruction, Subject, tiles};
 
-/// A loop. Whoever has one has found the CPU to have its instructions.
+/// A loop. One exists only if the CPU has its instructions.
 #[derive(Clone, Copy)]
 pub struct Loop {
     code: unsafe fn(u64, u64),

@@ -3,9 +3,9 @@
 //!
 //! Before a process forks that has configured TLS, it maps memory that its children inherit; where
 //! the workers are threads of one process, these share it. It has no name and no descriptor, so
-//! nobody else can map it, and it holds no secret: what is to be signed, the name of the key, and
-//! the signature. Whoever makes that uses its own copy of the key. `docs/operate/combining.md` has
-//! the contract.
+//! no other process can map it, and it holds no secret: what is to be signed, the name of the key,
+//! and the signature. The worker that signs uses its own copy of the key.
+//! `docs/operate/combining.md` has the contract.
 #![allow(unsafe_code, reason = "maps memory, makes descriptors and writes to them")]
 
 use std::cell::Cell;
@@ -37,7 +37,7 @@ use crate::rsa::loaded::{self, Lent};
 /// The memory that the workers share.
 #[repr(C)]
 struct Shared {
-    /// [`BUILD`] of who made it.
+    /// [`BUILD`] of the process that made it.
     build: AtomicU64,
     /// When signatures were asked for, by kind.
     arrivals: [Arrivals; OperationKind::ALL.len()],
@@ -79,7 +79,8 @@ const SLOTS: usize = 8;
 /// Words of the longest input or signature: those of RSA-4096.
 const WORDS: usize = 64;
 
-/// Tells a memory of another layout. It is inherited, never found, so none should ever be seen.
+/// Recognises memory of another layout. Memory is inherited, never found, so none should ever be
+/// seen.
 const BUILD: u64 = u64::from_le_bytes(*b"WIDELAN1") ^ size_of::<Shared>() as u64;
 
 /// How long after it was due a job may stay with a worker that has claimed it. Longer than a batch
@@ -87,8 +88,8 @@ const BUILD: u64 = u64::from_le_bytes(*b"WIDELAN1") ^ size_of::<Shared>() as u64
 /// handshakes lie with a worker that was killed or stopped.
 const CLAIM_MAX_NS: u64 = 50_000_000;
 
-/// How long the lane process sleeps at most. A worker that is killed between seeing that it sleeps
-/// and waking it leaves nobody else to do so.
+/// How long the lane process sleeps at most. If a worker is killed between seeing that it sleeps
+/// and waking it, no other worker wakes it.
 const SLEEP_MAX_MS: c_int = 1_000;
 
 static GENERATION: AtomicPtr<Generation> = AtomicPtr::new(ptr::null_mut());
@@ -183,7 +184,7 @@ impl Generation {
     }
 
     fn new() -> io::Result<Self> {
-        // Times are told from here on, so that all workers tell the same.
+        // The clock begins here, so that it is the same in all workers.
         now();
         // SAFETY: atomic numbers.
         let shared: &'static Shared = unsafe { widelane_reserve::shared() }?;
@@ -232,7 +233,7 @@ impl Generation {
         self.events.iter().copied()
     }
 
-    /// The lane process has ended: whoever has left something with it has to know.
+    /// The lane process has ended: workers that have left something with it must be notified.
     pub(super) fn lane_process_has_ended(&self) {
         self.shared.board.end();
         (0..self.events.len()).for_each(|place| self.wake(place));
@@ -323,7 +324,7 @@ impl Member {
             return None;
         }
         let place = generation.shared.slots.enter(worker, is_gone)?;
-        // Nobody could wake it, or its descriptor is another file by now.
+        // No worker could wake it, or its descriptor is another file by now.
         let event = generation.events.get(place);
         if event.is_none_or(|event| file(*event) != generation.file) {
             generation.shared.slots.leave(place);
@@ -388,7 +389,7 @@ impl Member {
         }
     }
 
-    /// The other workers, and how many of their jobs of a kind wait for somebody.
+    /// The other workers, and how many of their jobs of a kind have not been claimed.
     pub(super) fn others(&self, kind: OperationKind, most: usize) -> Others<'static> {
         let arrivals = &self.generation.shared.arrivals[kind as usize];
         Others { arrivals, waiting: self.open(kind, most) }
@@ -421,7 +422,7 @@ impl Member {
         let choose = |name: &KeyName, bytes| match self.keys.get(name).and_then(Weak::upgrade) {
             Some(key) if key.signature_bytes() == Some(bytes) => Choice::Accept(key),
             Some(_) => Choice::Refuse,
-            // Nobody but the lane process claims, and it has all keys for which it is asked.
+            // Only the lane process claims jobs then, and it has all keys that they need.
             None if self.has_lane_process() => Choice::Refuse,
             None => Choice::Leave,
         };
@@ -469,7 +470,7 @@ impl Member {
             // SAFETY: one question.
             unsafe { libc::poll(&raw mut event, 1, SLEEP_MAX_MS) };
             let mut calls = [0; 8];
-            // Error: nobody has called; then it looks in vain.
+            // Error: no event was pending; then it looks in vain.
             // SAFETY: room for the counter of an eventfd.
             let _ = unsafe { libc::read(event.fd, calls.as_mut_ptr().cast(), calls.len()) };
         }

@@ -155,7 +155,7 @@ impl Lanes {
             return ns;
         }
         member.begin_sleep();
-        // What was finished before that wakes nobody.
+        // What was finished before that does not wake this thread.
         if left.any(|submitted| member.is_finished(&submitted.ticket)) { 0 } else { ns }
     }
 
@@ -211,7 +211,7 @@ impl Waiting {
         self.lane.len() + offered
     }
 
-    /// Whether the request is to be executed at once: nobody is there, nor likely to come soon.
+    /// Whether the request is to be executed at once: no other is waiting or likely to come soon.
     fn add(&mut self, parked: Parked, may_wait: bool, engines: Engines<'_>) -> bool {
         let now = now();
         let entry = Entry { job: parked, submitted: now };
@@ -243,7 +243,7 @@ impl Waiting {
         of_lane.or_else(of_workers).or_else(|| self.with_device.remove(engines.device, &is_it))
     }
 
-    /// How many requests nobody has begun to do, and no engine will.
+    /// How many requests have not been begun and are left with no engine.
     fn open(&self, engines: Engines<'_>) -> usize {
         let offered = self.with_workers.submitted().iter();
         let is_open = |offer| {
@@ -373,7 +373,8 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
         }
         runtime::pause();
     }
-    // Or whoever runs this fibre resumes it for nothing.
+    // Reached after too many spurious resumes, or in a forked child: withdraw the request and
+    // execute it alone.
     with(|lanes| lanes.remove(|parked| Arc::ptr_eq(&parked.request, &request)));
     blocking::run_alone(&request)
 }
@@ -406,14 +407,14 @@ pub(crate) fn wake_descriptor() -> c_int {
     with(Lanes::wake_descriptor).unwrap_or(-1)
 }
 
-/// Executes what is parked on this thread. Answers how many were finished.
+/// Executes what is parked on this thread. Returns how many were finished.
 pub(crate) fn execute(what: Extent) -> usize {
     choosing::tick();
     let by_kind = |kind| execute_kind(kind, what);
     collect() + OperationKind::ALL.into_iter().map(by_kind).sum::<usize>()
 }
 
-/// Executes what is parked of one kind. Answers how many were finished.
+/// Executes what is parked of one kind. Returns how many were finished.
 fn execute_kind(kind: OperationKind, what: Extent) -> usize {
     // The lanes are free while a batch runs: its end may bring the next request.
     let take = |lanes: &mut Lanes| {
@@ -428,7 +429,7 @@ fn execute_kind(kind: OperationKind, what: Extent) -> usize {
     finished
 }
 
-/// Takes up what engines have finished. Answers how many requests were.
+/// Takes up what engines have finished. Returns how many requests were.
 fn collect() -> usize {
     let counters = process::current().counters();
     let mut finished = 0;

@@ -1,5 +1,5 @@
-//! Executes what has met: by the kernels that cost least for so many, one by one where that costs
-//! less, or where a kernel has failed.
+//! Executes batches: by the kernels that cost least for their number of jobs, or one by one where
+//! that costs less or a kernel has failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;

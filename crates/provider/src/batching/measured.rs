@@ -2,7 +2,7 @@
 //! forks: what one of them has measured, all know. Workers begin with it after a reload, and a
 //! process that is forked for a single connection would else never know.
 //!
-//! Whoever may write here can have others choose a slow way to execute operations, no more.
+//! A process that can write here can make others choose a slow way to execute operations, no more.
 #![allow(unsafe_code, reason = "zeroed memory that is numbers")]
 
 use std::mem;

@@ -1,7 +1,7 @@
 //! Operations with private keys, and verifications: how several that are under way at once meet in
 //! one batch.
 //!
-//! How an operation meets others depends on who asks for it, and is decided call by call
+//! How an operation meets others depends on its caller, and is decided call by call
 //! (`docs/program/provider-async.md`):
 //!
 //! | Caller | Meets | In |
@@ -10,8 +10,8 @@
 //! | other ASYNC job | others of the process | [`native`] |
 //! | thread that can only wait | those that arrive while every CPU is busy | [`blocking`] |
 //!
-//! A thread that is alone finds nobody there and does its operation at once. Some
-//! operations are done elsewhere, by [engines](engine).
+//! A thread that finds no other operation executes its own at once. Some operations are executed
+//! elsewhere, by [engines](engine).
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
 mod blocking;

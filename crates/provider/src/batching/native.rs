@@ -42,7 +42,7 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
             finish(process, queues, batch, Some(&request));
             return request.answer().take().unwrap_or(Answer::Failed);
         }
-        // Without a helper nobody else closes the batch.
+        // Without a helper no other thread closes the batch.
         Submitted::Open(_) if !queues.ensure_helper() => {
             if let Due::Ready(batch) = queues.shared.poll(now()) {
                 finish(process, queues, batch, Some(&request));
@@ -65,7 +65,7 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
             break;
         }
     }
-    // Whoever runs this job does not let it pause, or asks too often to gain from waiting.
+    // The program does not let this job pause, or resumes it too often to gain from waiting.
     request.withdraw();
     blocking::run_alone(&request)
 }
@@ -95,7 +95,7 @@ fn yield_to_others() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) };
 }
 
-/// Executes a batch and tells the owners of all its requests but `own`.
+/// Executes a batch and notifies the owners of all its requests but `own`.
 fn finish(
     process: &'static Process,
     queues: &Queues,

@@ -61,8 +61,7 @@ impl Signal {
     /// learn of its end.
     ///
     /// Before the first pause the wait context gets a descriptor, and not any earlier: HAProxy
-    /// takes it that it has been told of every descriptor there, and is told of new ones when a job
-    /// pauses.
+    /// assumes that it knows every descriptor there, and learns of new ones when a job pauses.
     pub(super) fn prepare(
         &self,
         libcrypto: &Libcrypto,
@@ -71,7 +70,7 @@ impl Signal {
     ) -> bool {
         if self.callback.is_none() && self.line.event.get().is_none() {
             let Some(event) = new_event() else { return false };
-            // What was finished without an event to raise is told now.
+            // A request that was finished while there was no event yet is reported now.
             let answer = request.answer();
             if answer.is_some() {
                 raise(&event);
@@ -87,10 +86,10 @@ impl Signal {
         *self.line.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the answer and tells the owner.
+    /// Stores the answer and notifies the owner.
     pub(super) fn deliver(&self, request: &Request, answer: Answer) {
         let Some(callback) = self.callback else {
-            // Under one lock: who sees the answer can take the event back.
+            // Under one lock: a thread that sees the answer can take the event back.
             let mut place = request.answer();
             *place = Some(answer);
             if let Some(event) = self.line.event.get() {

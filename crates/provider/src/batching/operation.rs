@@ -1,4 +1,4 @@
-//! The operations that meet in batches, as those who execute them see them.
+//! The operations that meet in batches, as kernels and engines see them.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) trait Operation: Any + Send + Sync {
         None
     }
 
-    /// What a device is told of this; nothing if it cannot do it after all.
+    /// The description for a device; nothing if it cannot do this after all.
     fn task(&self) -> Option<Task<'_>> {
         None
     }
@@ -62,7 +62,7 @@ pub(crate) enum Skill {
     X25519,
 }
 
-/// An operation as a device is told of it.
+/// The description of an operation for a device.
 pub(crate) enum Task<'a> {
     /// The private operation on `input`; gives the same length.
     Rsa { name: KeyName, key: &'a Arc<rsa::key::Key>, input: &'a [u8], is_signature: bool },

@@ -41,14 +41,14 @@ impl Queues {
         }
     }
 
-    /// Makes sure that partial batches are closed in time: by a thread, or, where there is none to
-    /// be had, at once by whoever asks next; false then.
+    /// Makes sure that partial batches are closed in time: by a helper thread, or, if none can be
+    /// started, at once by the next caller; false then.
     pub(super) fn ensure_helper(&'static self) -> bool {
         let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
         if helper.is_none() {
             *helper = native::spawn_helper(self);
             if helper.is_none() {
-                // Nobody would close partial batches, so from now on nobody waits.
+                // Without a helper nothing would close partial batches, so no job waits any more.
                 self.shared.shut();
             }
         }
@@ -109,7 +109,7 @@ impl Costs {
     }
 
     /// Whether a device is to do the next operation: if that costs this CPU less, `beside_ns`
-    /// included, than lanes do for each of so many.
+    /// included, than lanes do for each of `jobs` operations.
     ///
     /// What has not been measured is taken to cost nothing, as in [`choose`](Self::choose), the
     /// device first; now and then it is tried again.
@@ -121,7 +121,7 @@ impl Costs {
         device_ns + beside_ns < lanes_ns || decision % DOUBT_EVERY == DOUBT_EVERY - 1
     }
 
-    /// How the next of so many waiting operations are executed, so that all of them cost least.
+    /// How the next of `jobs` waiting operations are executed, so that all of them cost least.
     ///
     /// A kernel that has not been measured is taken to cost as little as it possibly can: as much
     /// as one with fewer lanes, at first nothing. So every kernel that might be the best is tried,
@@ -190,7 +190,7 @@ const DEFAULT_PROVIDER_FACTOR: u64 = if cfg!(widelane_instrumented) { 8 } else {
 /// What a kernel costs whose room is closed now.
 const CLOSED_NS: u64 = u64::MAX;
 
-/// One in so many decisions doubts what was measured.
+/// One decision in this many doubts what was measured.
 const DOUBT_EVERY: usize = 256;
 
 /// Decisions in a row that doubt one way, each way in its turn.

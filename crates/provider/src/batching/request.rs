@@ -12,8 +12,8 @@ use crate::errors::quietly;
 
 /// One operation under way.
 ///
-/// It lives on the heap and is shared between who asked for it and the queue: an ASYNC job that
-/// asked may be abandoned at any time, stack and all.
+/// It lives on the heap and is shared between its owner and the queue: an ASYNC job that owns it
+/// may be abandoned at any time, stack and all.
 pub(crate) struct Request {
     kind: OperationKind,
     operation: Box<dyn Operation>,
@@ -29,7 +29,7 @@ pub(crate) enum Answer {
     Failed,
     /// Its input is at fault, as the default provider will say.
     Rejected,
-    /// Nobody wants it any more.
+    /// Its owner does not want it any more.
     Cancelled,
 }
 
@@ -69,25 +69,25 @@ impl Request {
 
     /// Does the operation alone, by the default provider.
     ///
-    /// What that says of a failure is forgotten, since it may be another thread than the caller's
-    /// that hears it: the caller asks again.
+    /// The errors of a failure are discarded, since they may be on another thread's queue than the
+    /// caller's: the caller tries again.
     pub(super) fn run_single(&self) -> Answer {
         let done = quietly(self.libcrypto(), || self.operation.run_single());
         done.map_or(Answer::Rejected, Answer::Done)
     }
 
-    /// Nobody waits for the answer any more.
+    /// The owner does not wait for the answer any more.
     pub(super) fn withdraw(&self) {
         self.withdrawn.store(true, Ordering::Release);
     }
 
-    /// Whether somebody still waits for the answer.
+    /// Whether the owner still waits for the answer.
     pub(super) fn is_wanted(&self) -> bool {
         !self.withdrawn.load(Ordering::Acquire)
     }
 
-    /// The place of the answer, locked: who looks for it now sees it together with what is done
-    /// meanwhile.
+    /// The place of the answer, locked: what is done under the lock becomes visible together with
+    /// the answer.
     pub(super) fn answer(&self) -> MutexGuard<'_, Option<Answer>> {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
     }

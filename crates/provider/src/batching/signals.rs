@@ -27,8 +27,8 @@ impl Mask {
     }
 }
 
-/// By which a server, its service manager or its terminal asks a group of processes for something,
-/// also to end: who serves the server's workers ends with them.
+/// Signals by which a server, its service manager or its terminal asks a group of processes for
+/// something, also to end. The lane process ignores them: it ends with the server's workers.
 const REQUESTS: [c_int; 10] = [
     libc::SIGALRM,
     libc::SIGHUP,

@@ -1,8 +1,8 @@
 //! Which of the policies that a process may choose from holds now, and when another one does.
 //!
 //! The rules are [`Trial`]'s; here is what it needs: the time, CPU time, work and clock of the
-//! process in slices of time. Whoever executes operations or has counted records says so by
-//! [`tick`], and mostly that costs one look at the clock. What is executed or begun next obeys the
+//! process in slices of time. Code that executes operations or counts records calls [`tick`], which
+//! mostly costs one look at the clock. What is executed or begun next obeys the
 //! policy that holds then: no request waits for a change, and none is lost by it.
 
 mod reading;

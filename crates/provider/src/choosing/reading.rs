@@ -24,8 +24,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Now, when so much work has been done. Whoever compares policies wants to know what others
-    /// use of the CPU.
+    /// A reading now, when `work_ns` of work has been done; `with_others` also reads how much CPU
+    /// time other processes use, which comparisons of policies need.
     pub(super) fn take(work_ns: f64, with_others: bool) -> Self {
         let cpu_time = |clock| cpu_time_ns(clock).unwrap_or(0) as f64;
         Reading {
@@ -64,7 +64,7 @@ impl Reading {
         Some((end_ns - begin_ns - thread_ns).max(0.0) * threads)
     }
 
-    /// The core clock here and now, as far as it can be told by a short chain of multiplications.
+    /// The core clock now, as far as a short chain of multiplications can measure it.
     pub(super) fn clock_mhz(&self, end: &Reading) -> Option<f64> {
         let us = end.wall_ns.saturating_sub(self.wall_ns) as f64 / 1e3;
         let stamps_per_us = end.stamp.saturating_sub(self.stamp) as f64 / us;

@@ -27,8 +27,8 @@ pub(super) struct ChaCha {
     /// The IV of the message.
     nonce: [u8; NONCE_BYTES],
     under_way: bool,
-    /// Bytes of the tag that was set. Who opens a message without setting one has it compared with
-    /// nothing, by the default provider too.
+    /// Bytes of the tag that was set. If none was set before a message is opened, none is compared,
+    /// as in the default provider.
     tag_bytes: usize,
     /// Header of the record of TLS 1.2 that comes next.
     header: Option<Header>,

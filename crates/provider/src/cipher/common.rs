@@ -121,7 +121,7 @@ impl Common {
         Ok(stream.start_trusted(self.direction, nonce)?)
     }
 
-    /// Goes on with a message; answers the bytes of the piece.
+    /// Goes on with a message; returns the bytes of the piece.
     #[inline]
     pub(super) fn feed(&mut self, piece: Piece<'_>) -> Result<usize, Refused> {
         let stream = self.stream.as_mut().ok_or(Refused::SILENTLY)?;
@@ -162,7 +162,7 @@ impl Common {
         Ok(())
     }
 
-    /// Seals or opens a record of TLS 1.2 where it is, text and tag; answers the bytes of text. A
+    /// Seals or opens a record of TLS 1.2 where it is, text and tag; returns the bytes of text. A
     /// record whose tag does not match is wiped.
     pub(super) fn record(
         &mut self,

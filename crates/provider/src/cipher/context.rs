@@ -85,14 +85,14 @@ pub(super) trait Context: Clone {
         iv: Option<&[u8]>,
     ) -> Result<(), Refused>;
 
-    /// Goes on with the message; answers the bytes of the result.
+    /// Goes on with the message; returns the bytes of the result.
     fn advance(&mut self, piece: Piece<'_>) -> Result<usize, Refused>;
 
     /// Sets the parameter of a name, given the array that it stands in; there may be others that we
     /// do not know.
     fn set(&mut self, name: Name<'_>, param: &OsslParam, beside: Array<'_>) -> Result<(), Refused>;
 
-    /// Answers the parameter of a name.
+    /// Fills in the parameter of a name.
     ///
     /// # Safety
     /// The parameter must have room for what it asks for.

@@ -86,7 +86,7 @@ unsafe fn init<C: Context>(
     unsafe { set_all(context, array) }
 }
 
-/// Goes on with a message; answers how many bytes were written.
+/// Goes on with a message; returns how many bytes were written.
 ///
 /// # Safety
 /// The arguments must be those of the core.

@@ -1,4 +1,4 @@
-//! What a context has done: counted here, and told to the process every now and then.
+//! What a context has done: counted here, and added to the counters of the process now and then.
 
 use widelane_bridge::counters::CipherKind;
 use widelane_cpu::Room;
@@ -67,5 +67,5 @@ impl Drop for Tally {
     }
 }
 
-/// So many messages are told at a time.
+/// How many messages are added at a time.
 const MESSAGES_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! Counting: what has been done in this process, for those who look at it from outside.
+//! Counting: what has been done in this process, for readers in other processes.
 
 mod file;
 mod pages;

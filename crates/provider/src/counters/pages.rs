@@ -84,7 +84,7 @@ impl Pages {
         pages
     }
 
-    /// Counters in plain memory, which nobody else reads; where that is short, a single page.
+    /// Counters in plain memory, which no other process reads; where that is short, a single page.
     pub(crate) fn of_nobody() -> Self {
         // SAFETY: numbers, for which all zeroes is valid.
         static SPARE: Counters = unsafe { mem::zeroed() };

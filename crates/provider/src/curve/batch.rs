@@ -148,7 +148,7 @@ impl Operation for SignDigest {
 
     fn task(&self) -> Option<Task<'_>> {
         let key = self.key.ec()?;
-        // Who has no public half cannot confirm the signature.
+        // Without the public half the signature cannot be confirmed.
         self.key.ec_public()?;
         let nonce = EC_SIGN.first()?.nonce(key, &self.digest, &self.entropy)?;
         Some(Task::Ecdsa { key, nonce, digest: &self.digest })

@@ -1,5 +1,6 @@
-//! ECDSA: signatures on the curves that we know. Of those that are verified, we say that they are
-//! good; that they are not is the default provider's to say, with its errors.
+//! ECDSA on our curves. We only ever report signatures as valid. Anything that our kernel rejects,
+//! or that is not strict DER, is verified again by the default provider, whose result and errors
+//! the program gets.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -187,7 +188,7 @@ fn key_begun(context: &Context<Ecdsa>, way: Way) -> Option<&Arc<Key>> {
     context.key.as_ref().filter(|_| context.ours.is_some_and(|begun| begun.way == way))
 }
 
-/// Signs a digest by whoever is faster; nothing if it fails.
+/// Signs a digest, in a batch or alone as [`batching::run`] decides; nothing if it fails.
 fn sign(
     context: &Context<Ecdsa>,
     key: &Arc<Key>,

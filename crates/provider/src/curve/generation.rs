@@ -27,7 +27,7 @@ pub(crate) fn ephemeral(delegate: &Arc<Delegate>, curve: Curve) -> Option<Arc<Ke
         curve: Some(curve),
         inner: None,
     };
-    // SAFETY: without a callback nobody is told how far it is.
+    // SAFETY: without a callback none is called.
     unsafe { generation.generate(None, ptr::null_mut()) }
 }
 

@@ -17,7 +17,7 @@ use crate::curve::params::{Halves, KeyParams, Plain};
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::errors::{quietly, tell_of_unlocked_keys};
-use crate::known::{Known, Untold};
+use crate::known::{Known, Unknown};
 use crate::params::{self, Text};
 use crate::pool::Pair;
 use crate::stack;
@@ -187,11 +187,11 @@ impl Key {
 
     /// Whether it has been used, so that it must not change any more.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.is_ours() || self.curve.is_told()
+        self.is_ours() || self.curve.is_known()
     }
 
-    /// The default provider's key; made now where it is only an image of ours, or where nobody has
-    /// asked for it yet.
+    /// The default provider's key; made now if it is only an image of ours, or has not been needed
+    /// yet.
     pub(crate) fn inner(&self) -> Option<*mut c_void> {
         self.settle(Mode::Theirs);
         let make = || if self.is_ours() { self.make_image() } else { self.make_inner() };
@@ -212,8 +212,9 @@ impl Key {
                 Some(_) => Some(Private::read(curve, &halves.private(curve.private_bytes())?)?),
                 None => None,
             };
-            // A certificate's key with which nobody signs here verifies. Who signs needs the room
-            // more than the point, which is made again where that key is a peer.
+            // A public key alone is used to verify, and keeps its decoded point. A key that signs
+            // does without, which saves memory; the point is decoded again should the key be used
+            // as a peer's.
             let is_half = private.is_none();
             Some((if is_half { public } else { Public::new(public.encoded) }, private))
         };
@@ -221,15 +222,15 @@ impl Key {
         if !self.settle(Mode::Ours) {
             return false;
         }
-        self.curve.tell(Some(curve));
-        self.public.tell(Some(public));
+        self.curve.set(Some(curve));
+        self.public.set(Some(public));
         if let Some(private) = private {
-            self.private.tell(Some(private));
+            self.private.set(Some(private));
         }
         true
     }
 
-    /// Whether the selected parts are the same in both, if what we hold of them tells.
+    /// Whether the selected parts are the same in both, if what we hold of them decides that.
     pub(crate) fn matches(&self, other: &Key, selection: c_int) -> Option<bool> {
         let with_halves = selection & core::SELECT_KEYPAIR != 0;
         let with_public = selection & core::SELECT_PUBLIC_KEY != 0;
@@ -323,11 +324,11 @@ impl Key {
     /// image already, which would not know of the new one.
     pub(crate) fn set_public(&self, encoded: &[u8]) -> bool {
         let Some(curve) = self.known_curve().filter(|_| self.is_ours()) else { return false };
-        let has_half = self.private.is_told() || self.public.is_told();
+        let has_half = self.private.is_known() || self.public.is_known();
         if has_half || self.inner.is_made() {
             return false;
         }
-        Public::read(curve, encoded).is_some_and(|public| self.public.tell(Some(public)))
+        Public::read(curve, encoded).is_some_and(|public| self.public.set(Some(public)))
     }
 
     /// A second key with the selected parts; nothing if the default provider is to make it.
@@ -347,12 +348,12 @@ impl Key {
         if selection & core::SELECT_PRIVATE_KEY != 0
             && let Some(private) = self.private.get()
         {
-            copy.private.tell(private.duplicate());
+            copy.private.set(private.duplicate());
         }
         if selection & core::SELECT_PUBLIC_KEY != 0
             && let Some(public) = self.public.get()
         {
-            copy.public.tell(Some(Public::new(public.encoded)));
+            copy.public.set(Some(Public::new(public.encoded)));
         }
         Some(copy)
     }
@@ -426,7 +427,7 @@ impl Key {
             Mode::New | Mode::Generated | Mode::Theirs => {
                 // The caller may be on the small stack of an ASYNC job.
                 let export = || stack::on_large(|| self.quietly(Self::export_private));
-                self.private.get_or_find(|| export().unwrap_or(Err(Untold)))
+                self.private.get_or_find(|| export().unwrap_or(Err(Unknown)))
             }
             Mode::Changed => None,
         }
@@ -440,7 +441,7 @@ impl Key {
 
     /// Asks the default provider for the curve of its key; nothing where there are no lanes to
     /// fill.
-    fn find_curve(&self) -> Result<Option<Curve>, Untold> {
+    fn find_curve(&self) -> Result<Option<Curve>, Unknown> {
         Ok(self.ask_for_curve()?.filter(|curve| curve.has_kernels()))
     }
 
@@ -449,7 +450,7 @@ impl Key {
         self.ask_for_curve().ok().flatten()
     }
 
-    fn ask_for_curve(&self) -> Result<Option<Curve>, Untold> {
+    fn ask_for_curve(&self) -> Result<Option<Curve>, Unknown> {
         if let Some(curve) = self.known_curve() {
             return Ok(Some(curve));
         }
@@ -458,28 +459,28 @@ impl Key {
             Algorithm::X25519 => Ok(Some(Curve::X25519)),
             Algorithm::Ec => {
                 let Some(get_params) = self.functions().get_params else { return Ok(None) };
-                let inner = self.inner().ok_or(Untold)?;
+                let inner = self.inner().ok_or(Unknown)?;
                 let mut name = Text::empty();
                 let mut asked =
                     [params::text(core::PKEY_PARAM_GROUP_NAME, &mut name), OsslParam::END];
                 // SAFETY: the key is the default provider's; `asked` has an end.
                 let told = unsafe { get_params(inner, asked.as_mut_ptr()) > 0 };
                 // A curve without a name is none of ours. Where there is none at all, one may come.
-                told.then(|| Curve::by_name(self.algorithm, name.as_c_str())).ok_or(Untold)
+                told.then(|| Curve::by_name(self.algorithm, name.as_c_str())).ok_or(Unknown)
             }
         }
     }
 
-    fn export_public(&self) -> Result<Option<Public>, Untold> {
+    fn export_public(&self) -> Result<Option<Public>, Unknown> {
         let Some(curve) = self.ask_for_curve()? else { return Ok(None) };
         let selection = core::SELECT_PUBLIC_KEY | core::SELECT_ALL_PARAMETERS;
-        let exported = Halves::of(self, selection).ok_or(Untold)?;
+        let exported = Halves::of(self, selection).ok_or(Unknown)?;
         Ok(exported.public.as_deref().and_then(|public| Public::read(curve, public)))
     }
 
-    fn export_private(&self) -> Result<Option<Private>, Untold> {
+    fn export_private(&self) -> Result<Option<Private>, Unknown> {
         let Some(curve) = self.ask_for_curve()? else { return Ok(None) };
-        let exported = Halves::of(self, core::SELECT_ALL).ok_or(Untold)?;
+        let exported = Halves::of(self, core::SELECT_ALL).ok_or(Unknown)?;
         let private = exported.private(curve.private_bytes());
         Ok(private.and_then(|private| Private::read(curve, &private)))
     }
@@ -523,7 +524,7 @@ impl Public {
         let public = Public::new(Encoded::new(bytes)?);
         if let Curve::Ec(curve) = curve {
             let point = ec::PublicKey::from_uncompressed(curve, bytes).ok()?;
-            public.point.tell(Some(point));
+            public.point.set(Some(point));
         }
         Some(public)
     }

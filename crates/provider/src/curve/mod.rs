@@ -89,7 +89,7 @@ fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     offers
 }
 
-/// A kind of keys, as OpenSSL tells them apart.
+/// A kind of keys, as OpenSSL distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// Keys of ECDH and ECDSA, on any curve.

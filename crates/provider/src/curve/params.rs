@@ -31,7 +31,7 @@ impl Halves {
         done.then_some(exported)
     }
 
-    /// The private half, in so many bytes; nothing if it is longer.
+    /// The private half, in `bytes` bytes; nothing if it is longer.
     pub(super) fn private(mut self, bytes: usize) -> Option<PrivateBytes> {
         let found = PrivateBytes(self.private.take()?);
         let mut whole = PrivateBytes(vec![0; bytes]);
@@ -95,7 +95,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Reads parameters that the default provider could import, which has to do it if this answers
+    /// Reads parameters that the default provider could import, which has to do it if this returns
     /// nothing: there is no public half, a half is not selected or too long, something is there
     /// twice, is not what it always is, or is not known. Whether the halves lie on the curve is not
     /// looked at.
@@ -116,7 +116,7 @@ impl Plain {
             return None;
         }
         let curve = Curve::by_name(Algorithm::Ec, params::text_of(group)?.as_c_str())?;
-        // Nobody is made to copy as much as somebody claims.
+        // Sizes are checked before anything is copied: the caller may claim any.
         let fits = public.data_size == curve.public_bytes()
             && private.is_none_or(|private| private.data_size <= curve.private_bytes());
         if !fits {

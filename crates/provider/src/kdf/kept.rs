@@ -14,8 +14,8 @@
 //! | `key` | `c ap traffic` | `iv` |
 //!
 //! What is kept is wiped as soon as the fibre is left, when the handshake pauses or its call ends:
-//! no secret outlives the call that derived from it. Where no runtime tells of that, nothing is
-//! kept, and nothing is derived but what is asked for.
+//! no secret outlives the call that derived from it. Without a runtime that signals this, nothing
+//! is kept, and nothing is derived but what is asked for.
 
 use std::cell::RefCell;
 
@@ -241,7 +241,7 @@ impl Secrets {
 impl Place {
     const EMPTY: Self = Self { bytes: [0; Hash::BYTES_MAX], ready: None };
 
-    /// Whether this is the secret; otherwise nothing of it is told, not even by the time it takes.
+    /// Whether this is the secret, compared in constant time.
     fn is(&self, hash: Hash, bytes: &[u8]) -> bool {
         self.ready.as_ref().is_some_and(|(known, _)| *known == hash)
             && Mask::equal_bytes(&self.bytes[..hash.bytes()], bytes).declassify()
@@ -329,7 +329,7 @@ impl Value {
         output_bytes: 0,
     };
 
-    /// Whether this is what is asked for; of the secret nothing is told but whether it is the one.
+    /// Whether this is what is asked for. Nothing is revealed of the secret but whether it matches.
     fn is(&self, hash: Hash, ask: Ask<'_>, bytes: usize) -> bool {
         self.output_bytes == bytes
             && self.label.is_some_and(|(known, label)| known == hash && label == ask.label)

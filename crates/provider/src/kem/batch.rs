@@ -71,7 +71,7 @@ pub(super) struct Encapsulate {
     pub(super) peer: Arc<Key>,
     /// Random bytes that ML-KEM makes its secret from.
     pub(super) message: Box<Message>,
-    /// Whether these were given, so that nobody may draw others.
+    /// Whether these were given, and must not be replaced by others.
     pub(super) is_given: bool,
     /// A key pair on the curve, for this once.
     pub(super) ephemeral: Option<Arc<CurveKey>>,

@@ -47,7 +47,7 @@ struct Context {
     /// Whether it takes a message: encapsulation by ML-KEM alone does. As in OpenSSL, nothing else
     /// looks at one.
     takes_message: bool,
-    /// What the next encapsulation begins with, if that is not left to chance.
+    /// The input of the next encapsulation, if it is not random.
     message: Option<Box<Message>>,
 }
 
@@ -146,7 +146,7 @@ impl Context {
         self.run(operation, theirs, core::PROV_R_INVALID_KEY)
     }
 
-    /// Random bytes that nobody else has seen.
+    /// New random bytes.
     fn random_message(&self) -> Option<Box<Message>> {
         pool::take_message(&self.delegate)
             .or_else(|| Message::new(&self.delegate.random_secret(SHARED_BYTES)?.0))

@@ -21,7 +21,7 @@ pub(super) struct Generation {
     delegate: Arc<Delegate>,
     index: usize,
     selection: c_int,
-    /// What the key is made from, if that is not left to chance.
+    /// The seed of the key, if it is not random.
     pub(super) seed: Option<Secret>,
 }
 

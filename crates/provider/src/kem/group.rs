@@ -9,7 +9,8 @@ use crate::delegate::Delegate;
 use crate::kem::{MECHANISMS, Mechanism};
 use crate::params;
 
-/// Tells `callback` of each group that the default provider does not have; false if it refuses one.
+/// Calls `callback` with each group that the default provider does not have; false if it refuses
+/// one.
 ///
 /// # Safety
 /// `callback` must be the core's, and `argument` what it takes.

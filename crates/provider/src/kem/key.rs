@@ -258,7 +258,7 @@ impl Halves {
     }
 }
 
-/// Whether both are the same, in a time that tells of neither.
+/// Whether both are the same, in constant time.
 fn equal(first: Option<&[u8]>, second: Option<&[u8]>) -> bool {
     let (Some(first), Some(second)) = (first, second) else { return false };
     first.len() == second.len() && widelane_secret::Mask::equal_bytes(first, second).declassify()

@@ -27,7 +27,7 @@ use crate::delegate::Delegate;
 use crate::instance::Offer;
 pub(crate) use group::tell_groups;
 
-/// A key encapsulation mechanism, with all that tells it from others.
+/// A key encapsulation mechanism, with all that distinguishes it from others.
 pub(crate) struct Mechanism {
     /// Its names, and those of its keys, as OpenSSL 3.5 has them.
     pub(crate) names: &'static CStr,

@@ -10,13 +10,13 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// Somebody asks; answers how many have asked within the last second, this one included, as far
-    /// as is remembered.
+    /// Notes a request; returns how many there were within the last second, this one included, as
+    /// far as is remembered.
     pub(super) fn asked(&mut self, now: Tick) -> usize {
         self.asked[self.next] = Some(now);
         self.next = (self.next + 1) % ASKED_MAX;
         let recent = |asked: &&Option<Tick>| {
-            asked.is_some_and(|asked| now.since(asked) <= super::shelf::AGE_MAX_NS)
+            asked.is_some_and(|asked| now.since(asked) <= super::storage::AGE_MAX_NS)
         };
         self.asked.iter().filter(recent).count()
     }
@@ -28,7 +28,7 @@ const ASKED_MAX: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::shelf::AGE_MAX_NS;
+    use crate::pool::storage::AGE_MAX_NS;
 
     #[test]
     fn only_the_last_second_counts() {

@@ -5,7 +5,7 @@ use widelane_crypto::mlkem::{ParameterSet, SEED_BYTES};
 
 use crate::delegate::Delegate;
 use crate::kem;
-use crate::pool::shelf::Item;
+use crate::pool::storage::Item;
 use crate::pool::{CURVES, MlKemKey, take_from};
 
 /// Takes a new key of a parameter set, which is counted as `kind`; nothing where one alone costs
@@ -18,7 +18,7 @@ pub(crate) fn take(
     let index = set as usize;
     take_from(
         (kind, CURVES + index),
-        |shelves| &mut shelves.ml_kems[index],
+        |stores| &mut stores.ml_kems[index],
         |_kernel, lanes| generate(delegate, set, lanes),
     )
 }

@@ -3,14 +3,14 @@
 //! A handshake needs a fresh key pair, and nothing about it depends on the handshake. So each
 //! thread makes as many at once as a batch has lanes, hands each out once, and wipes it as it does.
 //! A pool is filled only where as many were asked for within the last second as make a batch worth
-//! while: at low load nothing is made that nobody wants.
+//! while: at low load nothing is made that is not used.
 //!
 //! **Invariant**: no key pair is handed out twice, not by two threads, not after a fork, and not
-//! when it is more than a second old. `docs/design/pools.md` tells how.
+//! when it is more than a second old. `docs/design/pools.md` has the details.
 
 mod demand;
 mod ml_kem;
-mod shelf;
+mod storage;
 
 use std::cell::RefCell;
 
@@ -29,8 +29,8 @@ use crate::process::{self, Process};
 use crate::stack;
 use demand::Demand;
 pub(crate) use ml_kem::take as take_ml_kem;
-use shelf::{ITEMS_MAX, Item, Mapped, MlKemKey, Shelf, Shelves};
-pub(crate) use shelf::{Message, Pair};
+use storage::{ITEMS_MAX, Item, Mapped, MlKemKey, Store, Stores};
+pub(crate) use storage::{Message, Pair};
 
 thread_local! {
     static POOLS: RefCell<Option<Pools>> = const { RefCell::new(None) };
@@ -47,19 +47,19 @@ pub(crate) fn take(delegate: &Delegate, curve: Curve) -> Option<Box<Pair>> {
     let index = index(curve)?;
     take_from(
         (curve.generate_kind(), index),
-        |shelves| &mut shelves.curves[index],
+        |stores| &mut stores.curves[index],
         |kernel, lanes| generate(delegate, curve, kernel, lanes),
     )
 }
 
-/// Takes a key pair of a kind, whose demand has this place, from its shelf, which is filled if need
+/// Takes a key pair of a kind, whose demand has this place, from its store, which is filled if need
 /// be by what `make` gives for a kernel and its lanes.
 fn take_from<I: Item>(
     kind: (OperationKind, usize),
-    shelf: impl FnOnce(&mut Shelves) -> &mut Shelf<I>,
+    store: impl FnOnce(&mut Stores) -> &mut Store<I>,
     make: impl FnOnce(usize, usize) -> Option<Vec<I>>,
 ) -> Option<Box<I>> {
-    with_pools(|pools| pools.take(kind, shelf, make, now()))
+    with_pools(|pools| pools.take(kind, store, make, now()))
 }
 
 /// Takes the random bytes of an encapsulation: drawing those of many at once takes hardly longer
@@ -99,15 +99,15 @@ impl Pools {
     fn take<I: Item>(
         &mut self,
         (kind, index): (OperationKind, usize),
-        shelf: impl FnOnce(&mut Shelves) -> &mut Shelf<I>,
+        store: impl FnOnce(&mut Stores) -> &mut Store<I>,
         make: impl FnOnce(usize, usize) -> Option<Vec<I>>,
         at: Tick,
     ) -> Option<Box<I>> {
         let counters = of_kind(self.process.counters(), kind);
         let recent = self.demand[index].asked(at);
-        let shelf = shelf(self.mapped.shelves());
-        add(&counters.pool_expired, shelf.expire(at));
-        if let Some(item) = shelf.take() {
+        let store = store(self.mapped.stores());
+        add(&counters.pool_expired, store.expire(at));
+        if let Some(item) = store.take() {
             count(&counters.pooled);
             return Some(item);
         }
@@ -121,15 +121,15 @@ impl Pools {
         count(&counters.runs);
         count(&self.process.counters().runs_by_room[room as usize]);
         add(&counters.pool_made, items.len());
-        shelf.fill(&items, at);
+        store.fill(&items, at);
         count(&counters.pooled);
-        shelf.take()
+        store.take()
     }
 
     fn take_message(&mut self, delegate: &Delegate, at: Tick) -> Option<Box<Message>> {
-        let shelf = &mut self.mapped.shelves().messages;
-        shelf.expire(at);
-        if let Some(message) = shelf.take() {
+        let store = &mut self.mapped.stores().messages;
+        store.expire(at);
+        if let Some(message) = store.take() {
             return Some(message);
         }
         let random = delegate.random_secret(ITEMS_MAX * SHARED_BYTES)?;
@@ -137,8 +137,8 @@ impl Pools {
         for (message, random) in messages.iter_mut().zip(random.0.as_chunks::<SHARED_BYTES>().0) {
             message.bytes_mut().copy_from_slice(random);
         }
-        shelf.fill(&messages, at);
-        shelf.take()
+        store.fill(&messages, at);
+        store.take()
     }
 }
 

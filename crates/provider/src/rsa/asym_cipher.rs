@@ -61,7 +61,7 @@ impl Context {
         Some(self.inner.as_ptr())
     }
 
-    /// Takes a new key, if there is one, and answers the default provider's.
+    /// Takes a new key, if there is one, and returns the default provider's.
     ///
     /// # Safety
     /// `key` must be null or a key of ours.

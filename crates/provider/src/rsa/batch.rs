@@ -97,7 +97,7 @@ fn kernels() -> Vec<(usize, Room)> {
     RSA.iter().map(place).collect()
 }
 
-/// Lanes and room of the widest kernel of this process, for whoever reads the counters.
+/// Lanes and room of the widest kernel of this process, for readers of the counters.
 pub(crate) fn widest() -> (usize, Room) {
     kernels().into_iter().rfind(|(_, room)| may_open(*room)).unwrap_or((1, Room::Portable))
 }

@@ -17,7 +17,7 @@ use widelane_secret::wipe;
 use crate::delegate::{Delegate, Owned, SignContext};
 use crate::entry::{borrow_mut, entry};
 use crate::errors::{quietly, tell_of_unlocked_keys};
-use crate::known::{Known, Untold};
+use crate::known::{Known, Unknown};
 use crate::params;
 use crate::rsa::batch::RSA;
 use crate::stack;
@@ -43,7 +43,7 @@ pub(crate) enum Kind {
 pub(crate) struct Accelerated {
     /// The key in the form that the batch kernels use.
     pub(crate) private: PrivateKey,
-    /// What tells it from all others: the digest of its public half.
+    /// What identifies it: the digest of its public half.
     pub(crate) name: KeyName,
     /// The same key in the default provider, where it limits PSS keys to PSS.
     twin: Option<Owned>,
@@ -108,7 +108,7 @@ impl Key {
 
     /// Whether it has been used, so that it must not change any more.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.accelerated.is_told()
+        self.accelerated.is_known()
     }
 
     /// The key as the batch kernels use it; nothing where there are no kernels, no private
@@ -120,7 +120,7 @@ impl Key {
         // The caller may be on the small stack of an ASYNC job.
         let libcrypto = &self.delegate.libcrypto;
         let accelerate = || stack::on_large(|| quietly(libcrypto, || self.accelerate()));
-        self.accelerated.get_or_find(|| accelerate().unwrap_or(Err(Untold)))
+        self.accelerated.get_or_find(|| accelerate().unwrap_or(Err(Unknown)))
     }
 
     /// Does one private-key operation on an encoded message by the default provider. This is the
@@ -143,13 +143,13 @@ impl Key {
         read(&self.export()?.components()?)
     }
 
-    fn accelerate(&self) -> Result<Option<Accelerated>, Untold> {
+    fn accelerate(&self) -> Result<Option<Accelerated>, Unknown> {
         // Keys of other sizes are not worth reading their secrets.
-        let bits = self.bits().ok_or(Untold)?;
+        let bits = self.bits().ok_or(Unknown)?;
         if KeySize::ALL.iter().all(|size| Ok(size.bits()) != usize::try_from(bits)) {
             return Ok(None);
         }
-        let numbers = self.export().ok_or(Untold)?;
+        let numbers = self.export().ok_or(Unknown)?;
         let read = || {
             let private = PrivateKey::from_components(&numbers.components()?).ok()?;
             Some((private, numbers.name()?))
@@ -158,7 +158,7 @@ impl Key {
         tell_of_unlocked_keys();
         let twin = match self.kind {
             Kind::Rsa => None,
-            Kind::RsaPss => Some(self.unlimited_twin(&numbers).ok_or(Untold)?),
+            Kind::RsaPss => Some(self.unlimited_twin(&numbers).ok_or(Unknown)?),
         };
         Ok(Some(Accelerated { private, name, twin }))
     }
@@ -232,8 +232,8 @@ impl Numbers {
         })
     }
 
-    /// What tells the key from all others: the digest of its public half. The modulus has no
-    /// leading zeros, so where it ends is known.
+    /// What identifies the key: the digest of its public half. The modulus has no leading zeros, so
+    /// where it ends is known.
     fn name(&self) -> Option<KeyName> {
         let mut public = self.get(core::PKEY_PARAM_RSA_N)?.to_vec();
         public.extend(self.get(core::PKEY_PARAM_RSA_E)?);

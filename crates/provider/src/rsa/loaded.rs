@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use super::key::Key;
 use crate::config::config;
 
-/// Keys that were loaded in this process, or by whoever forked it.
+/// Keys that were loaded in this process, or in a process that it was forked from.
 static LOADED: Mutex<Vec<Weak<Key>>> = Mutex::new(Vec::new());
 
-/// Keys that were imported before anybody signed, and how many are at most: 30 ms.
+/// Keys that were imported before their first signature, and how many are at most: 30 ms.
 static IMPORTED_AT_ONCE: AtomicUsize = AtomicUsize::new(0);
 const IMPORTED_AT_ONCE_MAX: usize = 128;
 
@@ -35,7 +35,7 @@ pub(crate) fn is_imported_at_once() -> bool {
 }
 
 /// Nothing while another thread has them, which at a fork may be for ever in the child: a key that
-/// is missed is imported by who signs with it.
+/// is missed is imported by the first signature with it.
 fn loaded_keys() -> Option<MutexGuard<'static, Vec<Weak<Key>>>> {
     match LOADED.try_lock() {
         Ok(loaded) => Some(loaded),

@@ -69,7 +69,7 @@ impl Scheme {
         let mut encoded = vec![0; size.bytes()];
         match self.padding {
             core::PADDING_PKCS1 => pkcs1_sign_encode(algorithm, digest, &mut encoded).ok()?,
-            // A digest beside it has been refused already: whoever signs all the same is refused.
+            // A digest beside it has been refused already, so signing is refused, too.
             core::PADDING_NONE if algorithm.is_none() && digest.len() == encoded.len() => {
                 encoded.copy_from_slice(digest);
             }

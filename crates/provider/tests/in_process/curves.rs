@@ -408,7 +408,7 @@ fn no_key_of_a_parent_is_handed_out_by_a_child() {
         let make = |number: usize| -> Vec<u8> {
             (0..number).flat_map(|_| Key::generate(algorithm, group).encoded()).collect()
         };
-        // Whatever is left on the shelf after so many, one of these forks finds most of a batch.
+        // Whatever is left in the store after so many, one of these forks finds most of a batch.
         for spent in 0..9 {
             make(8 + spent);
             let mut ends = [0; 2];

@@ -85,7 +85,7 @@ impl Ended<'_> {
         self.error
     }
 
-    /// Leaves it to whoever calls for it.
+    /// Leaves it to the next call for it, from whichever thread.
     pub(super) fn release(self) {
         let state = if is_final(self.error) { State::Held } else { State::Idle };
         self.handshake.set_state(state);
@@ -98,11 +98,10 @@ impl Handshake {
         !self.begun.get().reads_early_data()
     }
 
-    /// Ends [`State::Held`]: the result of the call that ended ahead of the program, which is told
-    /// now.
+    /// Ends [`State::Held`]: returns the result of the call that ended ahead of the program.
     pub(super) fn tell(&self, call: Call) -> Option<c_int> {
         if self.tell_early_data(call) {
-            // The rest of it is told before the end.
+            // The rest of the early data is returned before the end.
             return Some(SSL_READ_EARLY_DATA_SUCCESS);
         }
         let held = self.held.take()?;
@@ -111,7 +110,7 @@ impl Handshake {
     }
 
     /// Gives the program the early data that was read, if its call asks for that: as much as it has
-    /// room for. Answers whether some is left.
+    /// room for. Returns whether some is left.
     pub(super) fn tell_early_data(&self, call: Call) -> bool {
         let Call::ReadEarlyData { buffer, bytes, done } = call else { return false };
         if done.is_null() {

@@ -1,11 +1,11 @@
-//! How a program hears that a handshake of its goes on, and so whether one may be paused at all.
+//! How a program is notified that a handshake can go on, and so whether one may be paused at all.
 
 use core::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::real::{self, OpenSsl};
 
-/// How a program hears that a handshake goes on.
+/// How a program is notified that a handshake can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
     /// By an event of its non-blocking socket.

@@ -1,4 +1,4 @@
-//! A connection whose peer is not heard for a while.
+//! A BIO that has nothing to read: it stands in for a connection's own for a while.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};

@@ -12,7 +12,7 @@ use super::{Handshake, Means};
 use crate::event_loop::{EventLoop, has_begun};
 use crate::real;
 
-/// Whether some program's BIO hides its socket: only then does anybody look at what it receives.
+/// Whether the program has a BIO that hides its socket: only then do we look at `recv` and `send`.
 static HIDES_SOCKETS: AtomicBool = AtomicBool::new(false);
 
 /// A handshake is taken in.

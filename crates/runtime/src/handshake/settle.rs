@@ -55,7 +55,7 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
             // libssl has emptied the queue, and with it the mark.
             return call.is_done(result).then_some(());
         }
-        // Nobody has said whether it is to accept or to connect; the function says that its way.
+        // It has not been set whether to accept or to connect; libssl's function returns the error.
         (openssl.ERR_pop_to_mark)();
         Some(())
     };
@@ -64,8 +64,8 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
 
 /// Whether libssl handshakes before it reads or writes.
 ///
-/// In a later handshake, data may come in between; and who has said or heard goodbye is told just
-/// that.
+/// In a later handshake, data may come in between; and after a close_notify was sent or received,
+/// libssl returns just that.
 fn handshakes_first(openssl: &OpenSsl, ssl: *mut c_void) -> bool {
     (openssl.SSL_in_init)(ssl) != 0
         && (openssl.SSL_get_shutdown)(ssl) == 0

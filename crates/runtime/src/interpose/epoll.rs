@@ -146,7 +146,7 @@ fn wait_briefly(
     let mut set = pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
     match real::ppoll(&mut set, 1, &timeout, mask) {
         1.. => real::epoll_pwait(epoll, events, room, 0, mask),
-        // Of a signal the program has to hear; nothing else keeps what is parked from going on.
+        // A signal has to be reported to the program; nothing else keeps what is parked waiting.
         -1 if real::errno() == libc::EINTR => -1,
         _ => 0,
     }

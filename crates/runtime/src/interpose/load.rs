@@ -8,8 +8,8 @@ use super::guard_uncancelled;
 use crate::foreign;
 use crate::real;
 
-/// Where a name is searched depends on who asks, which the loader tells by the address that it is
-/// called from. There a call of ours would be in the way: the loader is jumped to.
+/// Where the loader searches for a name depends on its caller, which it knows by the return
+/// address. A call from here would change that, so we jump to the loader instead.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
@@ -27,8 +27,8 @@ extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
     )
 }
 
-/// What opens `path` for who calls from `caller`: our function where the path says all, otherwise
-/// the loader's own.
+/// The function that opens `path` for a call from `caller`: ours where the path alone decides,
+/// otherwise the loader's own.
 extern "C" fn choose(path: *const c_char, caller: *const c_void) -> *const c_void {
     let ours = open_by_path as *const c_void;
     guard_uncancelled(ours, || {

@@ -1,5 +1,5 @@
-//! Doors in front of `recv` and `send`: from which socket a handshake hears its peer, and which
-//! packets wait for the next one.
+//! Doors in front of `recv` and `send`: from which socket a handshake receives, and which packets
+//! wait for the next one.
 #![allow(unsafe_code, reason = "exported symbols")]
 
 use core::ffi::{c_int, c_void};

@@ -7,10 +7,10 @@ use core::ffi::{c_char, c_int, c_void};
 use super::{guard, guard_uncancelled};
 use crate::activate::{configure, with_preference, without_idle_exclusion};
 use crate::cork::{self, release};
-use crate::engines;
 use crate::foreign;
 use crate::groups;
 use crate::handshake::{self, Call};
+use crate::interpreters;
 use crate::methods;
 use crate::real::{self, CertificateCallback};
 use crate::transfer;
@@ -77,7 +77,7 @@ extern "C-unwind" fn SSL_CTX_set_cert_cb(
     callback: CertificateCallback,
     argument: *mut c_void,
 ) {
-    engines::note_callback(callback);
+    interpreters::note_callback(callback);
     real::SSL_CTX_set_cert_cb(context, callback, argument);
 }
 
@@ -88,7 +88,7 @@ extern "C-unwind" fn SSL_set_cert_cb(
     callback: CertificateCallback,
     argument: *mut c_void,
 ) {
-    engines::note_callback(callback);
+    interpreters::note_callback(callback);
     real::SSL_set_cert_cb(ssl, callback, argument);
 }
 

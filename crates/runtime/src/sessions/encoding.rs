@@ -74,8 +74,8 @@ struct Plan {
     fields: Vec<Field>,
 }
 
-/// What is known since the first session that could be compared; null before. Whoever is first
-/// publishes it: a lock could be left taken by a fork.
+/// What is known since the first session that could be compared; null before. The first thread
+/// publishes it, without a lock, which a fork could leave taken.
 static PLAN: AtomicPtr<Plan> = AtomicPtr::new(ptr::null_mut());
 
 struct Field {

@@ -13,7 +13,7 @@ use widelane_testkit::rooms::has_lanes_of_curves;
 
 use crate::support;
 use crate::support::authority::{Authority, Identity, Kind};
-use crate::support::clients::REQUEST;
+use crate::support::clients::{REQUEST, Together};
 use crate::support::counters::Sums;
 use crate::support::server::Server;
 
@@ -164,35 +164,10 @@ fn wrong_signatures_are_refused_among_good_ones() {
     }
 }
 
-/// A socket that keeps what is written until something is read.
-#[derive(Debug)]
-struct Late {
-    socket: TcpStream,
-    written: Vec<u8>,
-}
-
-impl Read for Late {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.socket.write_all(&std::mem::take(&mut self.written))?;
-        self.socket.read(buffer)
-    }
-}
-
-impl Write for Late {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.written.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Sends all of a handshake's last flight, and hangs up.
 fn hang_up(port: u16, context: &SslContext) {
     let socket = TcpStream::connect(("127.0.0.1", port)).expect("a server that listens");
-    let late = Late { socket, written: Vec::new() };
+    let late = Together { socket, written: Vec::new() };
     let mut stream = Ssl::new(context).expect("a connection").connect(late).expect("a handshake");
     let late = stream.get_mut();
     let last = std::mem::take(&mut late.written);

@@ -166,9 +166,11 @@ pub fn send(port: u16, bytes: &[u8]) -> TcpStream {
 /// A socket whose writes leave when the next read waits for their answer: the last flight of a
 /// handshake and a request come to the server together.
 #[derive(Debug)]
-struct Together {
-    socket: TcpStream,
-    written: Vec<u8>,
+pub struct Together {
+    /// The socket.
+    pub socket: TcpStream,
+    /// What has been written and has not left yet.
+    pub written: Vec<u8>,
 }
 
 impl Read for Together {

@@ -16,7 +16,7 @@ fn expanded(aead: &Aead, key: &AeadKey) -> Key {
     aead.key(key.as_ref()).expect("rustls derives keys as long as the cipher says")
 }
 
-/// Keys for whoever goes on without rustls, such as the kernel.
+/// Keys for code that goes on without rustls, such as the kernel's TLS.
 fn traffic_secrets(aead: &Aead, key: AeadKey, iv: Iv) -> ConnectionTrafficSecrets {
     match aead.algorithm() {
         Algorithm::Aes128Gcm => ConnectionTrafficSecrets::Aes128Gcm { key, iv },

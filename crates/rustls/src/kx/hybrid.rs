@@ -1,4 +1,4 @@
-//! Groups of TLS 1.3 that combine ML-KEM-768 with a curve: whoever breaks one has nothing.
+//! Groups of TLS 1.3 that combine ML-KEM-768 with a curve: an attacker has to break both.
 
 use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, ProtocolVersion};

@@ -44,7 +44,7 @@ impl<P> Pool<P> {
         now_ns: u64,
         make: impl FnOnce(Demand) -> Result<Vec<P>, E>,
     ) -> Result<P, E> {
-        // Where nothing tells whether this process made them, they are dropped.
+        // If it cannot be determined whether this process made them, they are dropped.
         let is_own = process.is_some() && self.process == process;
         let is_fresh = is_own && now_ns.saturating_sub(self.made_ns) < AGE_MAX_NS;
         if !is_fresh {

@@ -52,7 +52,7 @@ impl Keys {
         Ok(Arc::new(EcKey::from_sec1(self.ec, self.hashes, sec1, curve, claimed)?))
     }
 
-    /// A key in PKCS #8 (RFC 5958), which tells its algorithm.
+    /// A key in PKCS #8 (RFC 5958), which contains its algorithm.
     fn any(&self, pkcs8: &[u8]) -> Result<Arc<dyn SigningKey>, Error> {
         let Unwrapped { algorithm, key, public } =
             unwrapped(pkcs8).map_err(|_| malformed("PKCS #8"))?;

@@ -1,4 +1,5 @@
-//! Whom servers admit: before anything is measured, a client with its certificate and others try.
+//! Checks before anything is measured that servers admit a client with its certificate, and refuse
+//! others.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -30,9 +31,9 @@ impl Clients {
     }
 }
 
-/// Makes sure that `server` serves a client that shows its certificate, and no other. Each asks for
-/// a page: nginx refuses a client no earlier, and with others a client of TLS 1.3 hears of it later
-/// than its handshake ends.
+/// Makes sure that `server` serves a client that shows its certificate, and no other. Each client
+/// asks for a page: nginx refuses it no earlier, and with other servers a client of TLS 1.3 gets
+/// the refusal only after its handshake.
 pub fn check(
     subject: Subject,
     server: &mut Server,

@@ -9,8 +9,9 @@ use crate::pairs;
 use crate::server::Subject;
 use crate::stats::median;
 
-/// Notes how many cores an accelerated server needs for what one as installed does on so many, by
-/// the rows behind the first `rows_before`. Only what measures how much a server can do tells that.
+/// Notes how many cores an accelerated server needs for what one as installed does on each number
+/// of cores, by the rows behind the first `rows_before`. Only rows that measure how much a server
+/// can do count.
 pub fn conclude(results: &mut Results, rows_before: usize) {
     let mut sweeps: BTreeMap<(String, &str), Sweep> = BTreeMap::new();
     for row in results.rows[rows_before..].iter().filter(|row| row.status == Status::Ok) {
@@ -67,7 +68,7 @@ fn has_lane_cpus(pairs: &[Pair], scenario: &str) -> bool {
     measured(pairs, scenario, Subject::Accelerated).any(|it| it.lane_cpu_s > 0.0)
 }
 
-/// Scenario without cores, cores, and value, where cores are told.
+/// Scenario without cores, cores, and value, if the scenario names cores.
 fn point(row: &Row) -> Option<(String, u64, f64)> {
     let is_cores = |part: &&str| part.ends_with("-cores");
     let cores = row.scenario.split('/').find(is_cores)?.strip_suffix("-cores")?.parse().ok()?;
@@ -95,7 +96,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    /// What is to be said of a rate that so many cores reach as installed, and `needed`
+    /// The sentence about a rate that a number of cores reach as installed, and `needed`
     /// accelerated.
     fn sentence(
         &self,

@@ -46,7 +46,7 @@ const SHORT_WAIT_COMPANY: (&str, &str) = ("short_wait_company", "1");
 /// Name and unit of how many operations of a handshake another worker has done.
 const LENT: (&str, &str) = ("jobs_lent_per_handshake", "1");
 
-/// Connections whose operations have lanes: from so many on, batches must have formed, or the
+/// Connections whose operations have lanes: from this many on, batches must have formed, or the
 /// server was not accelerated.
 const BATCHES_EXPECTED_FROM: usize = 64;
 
@@ -128,8 +128,8 @@ impl Record {
         self.extras.push(extras);
     }
 
-    /// Whether what is asked at so many `connections` is known well enough: how long one client
-    /// waits, or what many cost.
+    /// Whether what is measured at this number of `connections` is known well enough: how long one
+    /// client waits, or what many cost.
     pub fn is_precise(&self, connections: usize) -> bool {
         let of = match self.work {
             Work::Handshakes if connections == 1 => latency_p50,
@@ -147,8 +147,8 @@ impl Record {
             })
     }
 
-    /// Writes rows, pairs, histograms and notes to `results`. So many operations with lanes were
-    /// `meeting`: from [`BATCHES_EXPECTED_FROM`] on, batches must have formed.
+    /// Writes rows, pairs, histograms and notes to `results`. `meeting` is how many operations with
+    /// lanes could meet: from [`BATCHES_EXPECTED_FROM`] on, batches must have formed.
     pub fn write(self, results: &mut Results, meeting: usize) {
         let basis = pairs::basis(&self.pairs);
         let remark = self.remark_on_mac();
@@ -467,7 +467,7 @@ pub fn conclude(results: &mut Results) {
         .filter(|row| row.ratio.is_some())
         .map(|row| row.ratio_high)
         .peekable();
-    // Of a ratio without an interval nobody knows.
+    // A ratio without an interval proves nothing.
     if costs.peek().is_some() && costs.all(|high| high.is_some_and(|high| high >= 1.0)) {
         results.notes.push(
             "Widelane ran, but no scenario was found to cost less than native on this machine."

@@ -53,7 +53,7 @@ pub enum Threads {
 }
 
 impl Cpus {
-    /// What is to be said of hardware threads where all of them were wanted of so many cores.
+    /// The remark on hardware threads where all of them were wanted of `cores` cores.
     pub fn remark(&self, cores: usize) -> String {
         match self.server.len() / cores.max(1) {
             ..2 => "No core shows more than one hardware thread here: each is one CPU.".to_owned(),
@@ -61,7 +61,7 @@ impl Cpus {
         }
     }
 
-    /// What is to be said of a lane process: where it ran, and who else did.
+    /// The remark on a lane process: where it ran, and what else ran there.
     pub fn remark_on_lane_process(&self, lane: &LaneCpus) -> String {
         let meets = |cpus: &[usize]| cpus.iter().any(|cpu| lane.cpus().contains(cpu));
         let beside = match (meets(&self.server), meets(&self.client)) {
@@ -102,8 +102,8 @@ impl Cpus {
         Cpus { server, client }
     }
 
-    /// So many cores for the server, and all others for clients: of each core the first CPU, or
-    /// all its hardware threads; or why that cannot be.
+    /// `count` cores for the server, and all others for clients: of each core the first CPU, or all
+    /// its hardware threads; or why that cannot be.
     pub fn of_cores(count: usize, threads: Threads) -> Result<Self, String> {
         Self::divide(&allowed(), count, threads)
     }
@@ -182,7 +182,7 @@ impl Shape<'_> {
 
 /// What one window gave.
 pub struct Sample {
-    /// Whom it measured.
+    /// What it measured.
     pub subject: Subject,
     /// The figures.
     pub measurement: Measurement,
@@ -347,7 +347,7 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
     }
 }
 
-/// How long a download may take that is one of so many at a time.
+/// How long a download may take that is one of `connections` at a time.
 fn patience_for(bytes: u64, connections: u64) -> Duration {
     let alone = bytes / BYTES_PER_SECOND_MIN;
     let shared = bytes.saturating_mul(connections) / BYTES_PER_SECOND_SHARED_MIN;

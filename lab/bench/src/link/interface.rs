@@ -116,6 +116,6 @@ fn ask(kind: u16, flags: i32, body: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Lengths of the header of a message, and of as much of an answer as tells an error.
+/// Lengths of the header of a message, and of the part of an answer that has the error.
 const HEADER_BYTES: usize = 16;
 const ANSWER_BYTES: usize = HEADER_BYTES + 4;

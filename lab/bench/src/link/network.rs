@@ -21,8 +21,8 @@ pub fn enter() -> Result<(), LinkError> {
     let (user, group) = (geteuid(), getegid());
     let entered = unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)
         .map_err(io::Error::from)
-        // The kernel demands this before it maps a group: who leaves a group could open files that
-        // are closed to it.
+        // The kernel demands this before it maps a group: a process that leaves a group could open
+        // files that are closed to that group.
         .and_then(|()| fs::write("/proc/self/setgroups", "deny"))
         .and_then(|()| fs::write("/proc/self/uid_map", format!("{user} {user} 1")))
         .and_then(|()| fs::write("/proc/self/gid_map", format!("{group} {group} 1")))

@@ -50,7 +50,7 @@ impl Record {
     /// An empty record of what is planned.
     pub fn new(plan: &Plan) -> Self {
         let connections = plan.connections;
-        // Without lane CPUs the key is not told, as ever.
+        // Without lane CPUs the key is left out, as before.
         let key = if plan.lane_cpus.is_some() { format!("{}/", plan.key()) } else { String::new() };
         let share = |percent: &u32| Share {
             scenario: format!("nginx/mixed/{key}chacha20-poly1305-{percent}/c{connections}"),
@@ -117,7 +117,7 @@ impl Record {
         results.pairs.extend(self.shares.into_iter().flat_map(|share| share.pairs));
     }
 
-    /// What the published experiment told: what is kept of the requests, and at which clock.
+    /// The figures of the published experiment: what is kept of the requests, and at which clock.
     /// Nothing where a share cannot be relied on.
     fn remark(
         &self,

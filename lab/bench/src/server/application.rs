@@ -21,7 +21,7 @@ use crate::programs::Programs;
 const WORDPRESS: &str = "/usr/share/wordpress";
 const THEMES: &str = "/usr/share/wordpress/wp-content/themes";
 
-/// Who runs PHP and MariaDB if we are root.
+/// The user that PHP and MariaDB run as if we are root.
 const NOBODY: &str = "nobody";
 
 /// Processes of PHP.
@@ -65,7 +65,7 @@ impl Application {
         let site = directory.join("site");
         prepare(Command::new("cp").args(["--recursive", "--dereference", WORDPRESS]).arg(&site))?;
 
-        // Whatever a page can be talked into is done by somebody who may do little.
+        // Pages run as a user with few rights, whatever a request makes them do.
         let nobody = nobody()?;
         let run = directory.join("run");
         fs::create_dir(&run).map_err(failed)?;
@@ -210,7 +210,8 @@ require_once ABSPATH . 'wp-settings.php';
     )
 }
 
-/// Fills the database: arguments are the site and the socket. Nobody learns the password.
+/// Fills the database: arguments are the site and the socket. The password is random, and
+/// discarded.
 const INSTALLATION: &str = "<?php
 [, $site, $socket] = $argv;
 $database = new mysqli('localhost', 'root', '', '', 0, $socket);
@@ -248,7 +249,7 @@ pm.max_children = {CHILDREN}
     )
 }
 
-/// Who runs the parts if we are root: user and group.
+/// The user and the group that the parts run as if we are root.
 fn nobody() -> Result<Option<(u32, u32)>, ServerError> {
     if !geteuid().is_root() {
         return Ok(None);

@@ -28,7 +28,7 @@ pub const SERVER_NAME: &str = "localhost";
 /// A kind of key to make a certificate for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// RSA with so many bits.
+    /// RSA with this many bits.
     Rsa(u32),
     /// ECDSA on NIST P-256.
     EcdsaP256,
@@ -202,7 +202,7 @@ impl Identity {
     }
 }
 
-/// An intermediate certification authority; nobody has the root's key any more that has issued it.
+/// An intermediate certification authority. The key of the root that has issued it was discarded.
 struct Authority {
     certificate: X509,
     key: PKey<Private>,

@@ -172,7 +172,7 @@ frontend tls
 }
 
 /// The same, which listens for HTTP/3 as well. Debian 13's is built for an OpenSSL that could not
-/// do QUIC by itself, and asks to be told that this will do.
+/// do QUIC by itself, and needs a directive that permits it.
 pub fn haproxy_with_quic(text: &str, address: SocketAddr) -> String {
     let binds = format!("    bind {address} ssl");
     let bind = text.lines().find(|line| line.starts_with(&binds)).unwrap_or_default();

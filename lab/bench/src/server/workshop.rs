@@ -97,7 +97,7 @@ impl Workshop {
         self.host = host;
     }
 
-    /// Has servers have so many workers on their CPUs.
+    /// Gives servers `count` workers on their CPUs.
     pub fn employ(&mut self, count: usize) {
         self.workers.count = count;
     }

@@ -6,8 +6,9 @@
 //! allows, or until as many wait as go at once.
 //!
 //! Workers that combine do as the runtime does (`docs/operate/combining.md`): one that has nothing
-//! else to do leaves its operations for others while it waits, and whoever executes takes as many
-//! of those along as there is room for. Nobody is woken to execute what others have left.
+//! else to do leaves its operations for others while it waits, and a worker that executes a batch
+//! takes as many of those along as there is room for. No worker is woken to execute what others
+//! have left.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -122,7 +123,7 @@ impl Pace {
         self.last = now;
     }
 
-    /// How long an operation waits for company: who is likely to stay alone does not.
+    /// How long an operation waits for company; 0 if none is likely to come.
     fn wait(&self, most: u64) -> u64 {
         if self.gap <= most as f64 { most } else { 0 }
     }
@@ -244,7 +245,7 @@ impl<'a> Run<'a> {
         if self.model.combined { 0 } else { index }
     }
 
-    /// How many operations other workers have left for whoever executes next.
+    /// How many operations other workers have left for the next that executes a batch.
     fn left_by_others(&self, index: usize) -> usize {
         let others = self.queues.iter().enumerate().filter(|(other, _)| *other != index);
         others.map(|(_, queue)| queue.left).sum()
@@ -390,7 +391,7 @@ mod tests {
         assert_eq!(combined.run(), apart.run());
     }
 
-    /// A run in which so many operations of each worker wait from the beginning, and nothing
+    /// A run in which `waiting` operations of each worker wait from the beginning, and none
     /// arrives.
     fn run<'a>(model: &'a Model, waiting: &[usize]) -> Run<'a> {
         let mut run = Run::new(model);

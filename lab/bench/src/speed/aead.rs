@@ -205,7 +205,7 @@ impl Contest for Message {
     }
 }
 
-/// Seals all outputs, and answers how many came out well.
+/// Seals all outputs, and returns how many came out well.
 fn many(key: &Key, outputs: &mut [Vec<u8>]) -> Result<u64, ErrorStack> {
     let mut jobs: Vec<SealJob<'_>> = outputs
         .iter_mut()

@@ -1,6 +1,6 @@
 //! Records of TLS 1.2 by AES-CBC with HMAC: one at a time, and many at once.
 //!
-//! A record is a block of chance, which is the IV of what follows, and then text, tag and padding.
+//! A record begins with a random explicit IV; text, tag and padding follow.
 //! The text is sealed where it is; the first one is all zeros.
 
 use openssl::cipher::Cipher;
@@ -99,7 +99,7 @@ impl Records {
         Ok(in_turn(move |_, output| records.seal(self.size, output)))
     }
 
-    /// What stands in a record behind its block of chance.
+    /// The part of a record behind its explicit IV.
     fn opened(&self, record: &[u8]) -> Result<Vec<u8>, ErrorStack> {
         let (iv, sealed) = record.split_at(BLOCK_BYTES);
         let cipher = match self.algorithm.key_bytes() {
@@ -142,7 +142,7 @@ impl Contest for Records {
         let (key, size) = (self.key(policy), self.size);
         let run: Runner<'_> = if self.count == 1 {
             Box::new(move |outputs| {
-                let (iv, record) = outputs[0].split_first_chunk_mut().expect("a block of chance");
+                let (iv, record) = outputs[0].split_first_chunk_mut().expect("an explicit IV");
                 Ok(key.seal(iv, OUR_HEADER, size, record).is_ok().into())
             })
         } else {

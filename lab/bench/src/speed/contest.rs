@@ -46,8 +46,8 @@ pub trait Contest {
         None
     }
 
-    /// Ours, so many jobs at a time, in the widest room that `policy` leaves open; full batches if
-    /// none are named, and always where the operation is not done in lanes.
+    /// Ours, `jobs` jobs at a time, in the widest room that `policy` leaves open; full batches if
+    /// no number is given, and always where the operation is not done in lanes.
     fn widelane(&self, policy: &Policy, jobs: Option<usize>) -> Ours<'_>;
 
     /// What is left to a worker whose lane process does the operation, in the rooms that `policy`

@@ -172,7 +172,7 @@ pub fn algorithms() -> Vec<&'static str> {
 ///
 /// # Errors
 ///
-/// [`UnknownAlgorithm`], which tells what there is.
+/// [`UnknownAlgorithm`], which lists those that there are.
 pub fn select(name: &str) -> Result<Vec<&'static Event>, UnknownAlgorithm> {
     if name == AEAD {
         return Ok(aead::EVENTS.iter().collect());

@@ -101,7 +101,7 @@ impl Records {
         self.control(ffi::EVP_CTRL_GCM_GET_TAG, tag)
     }
 
-    /// Decrypts `text` where it is, and answers whether `tag` is the right one.
+    /// Decrypts `text` where it is, and returns whether `tag` is the right one.
     pub fn open(
         &mut self,
         nonce: &[u8; NONCE_BYTES],
@@ -156,7 +156,7 @@ impl Records {
     fn control(&mut self, command: c_int, tag: &mut [u8; TAG_BYTES]) -> Result<(), ErrorStack> {
         let context = self.context.as_ptr();
         // SAFETY: both commands used here read or write as many bytes at the place as they are
-        // told.
+        // passed.
         let outcome = unsafe {
             ffi::EVP_CIPHER_CTX_ctrl(context, command, TAG_BYTES as c_int, tag.as_mut_ptr().cast())
         };
@@ -193,12 +193,12 @@ impl Stitched {
         Ok(records)
     }
 
-    /// Bytes of a record with a text of `size` bytes: block of chance, text, MAC and padding.
+    /// Bytes of a record with a text of `size` bytes: explicit IV, text, MAC and padding.
     pub fn record_bytes(size: usize, mac_bytes: usize) -> usize {
         BLOCK_BYTES + (size + mac_bytes) / BLOCK_BYTES * BLOCK_BYTES + BLOCK_BYTES
     }
 
-    /// Encrypts the record whose text of `size` bytes stands behind a block of chance.
+    /// Encrypts the record whose text of `size` bytes follows an explicit IV.
     pub fn seal(&mut self, size: usize, record: &mut [u8]) -> Result<(), ErrorStack> {
         let written = self.crypt(BLOCK_BYTES + size, record)?;
         let wanted = Self::record_bytes(size, self.mac_bytes);
@@ -206,8 +206,8 @@ impl Stitched {
         Ok(())
     }
 
-    /// Tells the cipher of a record of `length` bytes, chance included, has it done, and answers
-    /// how many bytes it was done in.
+    /// Announces a record of `length` bytes, random IV included, to the cipher, has it done, and
+    /// returns how many bytes that took.
     fn crypt(&mut self, length: usize, record: &mut [u8]) -> Result<usize, ErrorStack> {
         let mut head = [&HEADER[..], &[(length >> 8) as u8, length as u8]].concat();
         let more = self.control(CONTROL_TLS1_AAD, &mut head);
@@ -215,8 +215,8 @@ impl Stitched {
         let bytes = length + more as usize;
         assert!(bytes <= record.len());
         let (context, place, mut written) = (self.context.as_ptr(), record.as_mut_ptr(), 0);
-        // SAFETY: the cipher works in place on as many bytes as were told, which the record has; it
-        // puts out as much as it takes in.
+        // SAFETY: the cipher works in place on as many bytes as it is passed, which the record has;
+        // it writes as many as it reads.
         let outcome =
             unsafe { ffi::EVP_CipherUpdate(context, place, &mut written, place, bytes as c_int) };
         checked(outcome)?;
@@ -226,7 +226,7 @@ impl Stitched {
     fn control(&mut self, command: c_int, bytes: &mut [u8]) -> c_int {
         let context = self.context.as_ptr();
         let (length, place) = (bytes.len() as c_int, bytes.as_mut_ptr());
-        // SAFETY: both commands used here read as many bytes at the place as they are told.
+        // SAFETY: both commands used here read as many bytes at the place as `length` says.
         unsafe { ffi::EVP_CIPHER_CTX_ctrl(context, command, length, place.cast()) }
     }
 }
@@ -243,12 +243,12 @@ impl Tags {
     ///
     /// Those of OpenSSL, as of all that follows.
     pub fn new(digest: MessageDigest, key: &[u8]) -> Result<Self, ErrorStack> {
-        // SAFETY: takes nothing, and answers a context or null.
+        // SAFETY: takes nothing, and returns a context or null.
         let context = unsafe { ffi::HMAC_CTX_new() };
         let tags = Tags { context: NonNull::new(context).ok_or_else(ErrorStack::get)? };
         let (context, length) = (tags.context.as_ptr(), key.len() as c_int);
         let (place, digest, engine) = (key.as_ptr().cast(), digest.as_ptr(), ptr::null_mut());
-        // SAFETY: the context is live, the key has the length that is told, and digests are static.
+        // SAFETY: the context is live, the key has the length passed, and digests are static.
         checked(unsafe { ffi::HMAC_Init_ex(context, place, length, digest, engine) })?;
         Ok(tags)
     }
@@ -258,7 +258,7 @@ impl Tags {
         let (context, same) = (self.context.as_ptr(), ptr::null());
         // SAFETY: the context is live and keeps its key and digest.
         checked(unsafe { ffi::HMAC_Init_ex(context, same, 0, same.cast(), ptr::null_mut()) })?;
-        // SAFETY: the message has the length that is told.
+        // SAFETY: the message has the length passed.
         checked(unsafe { ffi::HMAC_Update(context, message.as_ptr(), message.len()) })?;
         let mut made = [0; ffi::EVP_MAX_MD_SIZE as usize];
         // SAFETY: no tag is longer than what there is room for.

@@ -1,4 +1,4 @@
-//! One operation and all who are timed at it, in slices, by turns.
+//! One operation and all subjects that are timed at it, in slices, by turns.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// The name under which measurements are kept; our rooms are told apart by theirs.
+    /// The name under which measurements are kept; our rooms differ by their names.
     pub fn label(self) -> &'static str {
         match self {
             Who::Room(room) => room.name(),
@@ -98,7 +98,7 @@ pub enum Timed<'a> {
     },
 }
 
-/// One operation and all who are timed at it.
+/// One operation and all subjects that are timed at it.
 pub struct Heat<'a> {
     /// The path of its results.
     pub scenario: &'a str,
@@ -185,7 +185,7 @@ impl Heat<'_> {
     }
 }
 
-/// Runs for a [`SLICE`]; answers how many operations it did and how long it took. `calls` is how
+/// Runs for a [`SLICE`]; returns how many operations it did and how long it took. `calls` is how
 /// many calls fill a [`BURST`], as far as that is known.
 fn slice(
     run: &mut Runner<'_>,

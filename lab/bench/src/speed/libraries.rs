@@ -103,7 +103,7 @@ impl Libraries {
         })
     }
 
-    /// Lets `library` work for `time`; answers how many operations it did and how long it took.
+    /// Lets `library` work for `time`; returns how many operations it did and how long it took.
     ///
     /// # Errors
     ///

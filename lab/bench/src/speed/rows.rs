@@ -70,8 +70,8 @@ pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows:
     }
 }
 
-/// Whether `who` is compared with `rival`: all of ours with OpenSSL, and our best room with
-/// everybody else.
+/// Whether `who` is compared with `rival`: all of ours with OpenSSL, and our best room with all
+/// others.
 fn is_rival(rival: Who, who: Who, best: Option<Who>) -> bool {
     match rival {
         Who::Openssl => who.is_ours(),
@@ -80,7 +80,7 @@ fn is_rival(rival: Who, who: Who, best: Option<Who>) -> bool {
     }
 }
 
-/// The row of somebody who cannot be timed.
+/// The row of a subject that cannot be timed.
 pub fn missing(entry: &Entry, who: Who, reason: String) -> Row {
     let (metric, unit) = OPERATIONS;
     let status = Status::NotApplicable;

@@ -35,7 +35,7 @@ impl Application {
         Application { page, minified: Vec::new(), heads: vec![0; HEADS] }
     }
 
-    /// Minifies and compresses the page; answers how many tokens are left of it.
+    /// Minifies and compresses the page; returns how many tokens are left of it.
     pub fn turn(&mut self) -> usize {
         self.minify();
         black_box(self.compress())
@@ -64,7 +64,7 @@ impl Application {
         }
     }
 
-    /// Replaces repetitions by references; answers how many tokens that makes.
+    /// Replaces repetitions by references; returns how many tokens that makes.
     fn compress(&mut self) -> usize {
         let Application { minified: text, heads, .. } = self;
         heads.fill(u32::MAX);

@@ -30,13 +30,13 @@ const WINDOW_EVERY_US: f64 = 300.0;
 /// How long such a window is, microseconds.
 const WINDOW_US: f64 = 2.0;
 
-/// A slice ends when its CPU time is used, or after so many times as long.
+/// A slice ends when its CPU time is used, or after this many times as long.
 const PATIENCE: f64 = 4.0;
 
 /// How long one operation is timed, microseconds.
 const COST_US: f64 = 20_000.0;
 
-/// What all threads are told to do.
+/// What all threads are to do.
 #[derive(Clone)]
 struct Order {
     policy: Policy,
@@ -94,7 +94,7 @@ impl<'scope> Crew<'scope> {
             threads.push(scope.spawn(move || {
                 let outcome = serve(cpu, machine, workload, &orders_here, &share_of);
                 if let Err(error) = outcome {
-                    // Refused only if nobody waits for it any more.
+                    // Refused only if the receiver does not wait for it any more.
                     drop(share_of.send(Err(error)));
                 }
             }));
@@ -136,7 +136,7 @@ impl<'scope> Crew<'scope> {
     }
 }
 
-/// Carries out orders on `cpu` until nobody gives any.
+/// Carries out orders on `cpu` until there are no more.
 fn serve(
     cpu: usize,
     machine: &Machine,

@@ -10,7 +10,7 @@ use widelane_cpu::Policy;
 /// What stands before the workload, and before each of its lines.
 const WORKLOAD: (&str, &str) = ("# Workload:", "#   ");
 
-/// The policy to have; nothing where that cannot be told.
+/// The policy to use; nothing if the result is inconclusive.
 pub fn policy<'a>(record: &'a Record, verdict: &Verdict) -> Option<&'a Policy> {
     let place = match verdict.decision {
         Decision::Keep { .. } => 0,
@@ -28,19 +28,19 @@ pub fn sentence(record: &Record, verdict: &Verdict) -> String {
             format!("All policies do this work alike: {first} stays.")
         }
         Decision::Keep { resolution } if *resolution <= 0.0 => {
-            format!("No policy gets as much done as {first}: it stays.")
+            format!("No policy gets as much work done as {first}, which is kept.")
         }
         Decision::Keep { resolution } => format!(
-            "No policy gets more done than {first}: it stays. What another one might gain for all \
-             that was measured: {:.1} % at most.",
+            "No policy gets more work done than {first}, which is kept. By these measurements, \
+             another policy could gain {:.1} % at most.",
             100.0 * resolution
         ),
         Decision::Change { candidate, gain } => format!(
-            "{} gets {} of the work done that {first} does.",
+            "{} does {} times the work of {first}.",
             record.candidates[*candidate].name(),
             words(gain)
         ),
-        Decision::CannotTell { reason } => format!("It cannot be told: {reason}."),
+        Decision::CannotTell { reason } => format!("The result is inconclusive: {reason}."),
     }
 }
 
@@ -49,8 +49,8 @@ pub fn words(gain: &Gain) -> String {
     format!("{:.3} ({:.3} to {:.3})", gain.value, gain.low, gain.high)
 }
 
-/// The text of the policy file; nothing where it cannot be told what to write. What was not
-/// measured stays as it was in `before`.
+/// The text of the policy file; nothing if the result is inconclusive. What was not measured stays
+/// as it was in `before`.
 pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Option<String> {
     let policy = beside(record, policy(record, verdict)?, before);
     let mut text = format!(
@@ -63,7 +63,7 @@ pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Op
     };
     line(&sentence(record, verdict));
     for (name, gain) in over_extremes(record, verdict) {
-        line(&format!("Held against {name} it gets {} done.", words(&gain)));
+        line(&format!("It does {} times the work of {name}.", words(&gain)));
     }
     line("");
     let hypervisor = record.hypervisor.as_deref().unwrap_or("no hypervisor");
@@ -91,8 +91,8 @@ pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Op
     Some(text)
 }
 
-/// The policy with what else the file before said: how long operations wait, who makes them, and
-/// lane CPUs where none were tried.
+/// The policy with the other settings of the former file: how long operations wait, which user
+/// executes them, and lane CPUs where none were tried.
 fn beside(record: &Record, measured: &Policy, before: Option<&Policy>) -> Policy {
     let Policy { width_max, classes_closed, rooms_closed, lane_cpus, lane_process, .. } = measured;
     let Some(before) = before else { return measured.clone() };
@@ -122,7 +122,7 @@ fn evidence(record: &Record, finding: &Finding) -> String {
 ///
 /// # Errors
 ///
-/// If what it says makes no sense.
+/// If what it says is invalid.
 pub fn workload(text: &str) -> Result<Option<Workload>, WorkloadError> {
     let (heading, indent) = WORKLOAD;
     let mut lines = text.lines().skip_while(|line| *line != heading);
@@ -183,8 +183,8 @@ mod tests {
             confirmation: vec![finding(1.05)],
         };
         for (verdict, width, words) in [
-            (keep, Width::W256, "No policy gets more done than default: it stays."),
-            (change, Width::W512, "always-512 gets 1.050 (1.040 to 1.060) of the work done"),
+            (keep, Width::W256, "No policy gets more work done than default, which is kept."),
+            (change, Width::W512, "always-512 does 1.050 (1.040 to 1.060) times the work of"),
         ] {
             let before = Policy {
                 wait_max: Some(WaitMax::NONE),

@@ -14,7 +14,7 @@ use super::workload::{Kind, Work};
 use crate::speed::SpeedError;
 use crate::speed::contest::{Contest, Runner};
 
-/// Does as many operations as go at once, and answers how many those were.
+/// Does as many operations as go at once, and returns how many those were.
 pub(super) type Hand<'a> = Box<dyn FnMut() -> Result<u64, TuneError> + 'a>;
 
 /// One kind of work with all it needs.

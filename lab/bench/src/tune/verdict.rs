@@ -9,7 +9,7 @@ use crate::stats::{self, median};
 /// What a policy must gain for the one that holds to be left: less is not worth a file.
 const GAIN_WORTH: f64 = 0.01;
 
-/// What a policy may gain and still be told to be no better.
+/// What a policy may gain and still be judged no better.
 const GAIN_MISSED_MAX: f64 = 0.03;
 
 /// Change of the ambient clock between two slices from which on they are not compared.
@@ -35,7 +35,7 @@ pub struct Gain {
     pub high: f64,
 }
 
-/// What one stage tells of a candidate.
+/// The finding of one stage about a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The candidate, by its place among all.
@@ -56,7 +56,7 @@ impl Finding {
         self.gain.is_some_and(|gain| gain.low > 1.0 && gain.value >= 1.0 + GAIN_WORTH)
     }
 
-    /// Whether it may gain more than is told to be nothing.
+    /// Whether it may gain more than is judged to be nothing.
     fn may_gain(&self) -> bool {
         self.gain.is_none_or(|gain| gain.high > 1.0 + GAIN_MISSED_MAX)
     }
@@ -91,7 +91,7 @@ pub struct Verdict {
     /// Which policy to have.
     #[serde(flatten)]
     pub decision: Decision,
-    /// What the survey tells of each candidate.
+    /// The findings of the survey about each candidate.
     pub survey: Vec<Finding>,
     /// What fresh figures tell of those that looked better, and of their rivals.
     pub confirmation: Vec<Finding>,
@@ -120,19 +120,19 @@ fn value(finding: &Finding) -> f64 {
     finding.gain.map_or(0.0, |gain| gain.value)
 }
 
-/// What the survey alone tells. One of many that looks better may do so by chance, so that nothing
+/// The decision by the survey alone. One of many candidates may look better by chance, so nothing
 /// is changed before it is confirmed.
 fn from(record: &Record, survey: &[Finding]) -> Decision {
     let name = |finding: &Finding| record.candidates[finding.candidate].name().to_owned();
     if let Some(better) = survey.iter().find(|finding| finding.gains()) {
-        let reason = format!("{} looks better, but was not confirmed", name(better));
+        let reason = format!("{} looks better, but was not confirmed; run it again", name(better));
         return Decision::CannotTell { reason };
     }
     settle(record, survey)
 }
 
-/// What fresh figures tell: the best of those that are better. Where none is, they stand for what
-/// the survey told of the same candidates.
+/// The decision by fresh figures: the best of the candidates that are better. If none is, they
+/// replace the survey's findings about the same candidates.
 fn confirmed(record: &Record, survey: &[Finding], confirmation: &[Finding]) -> Decision {
     let better = confirmation.iter().filter(|finding| finding.gains());
     let best = better
@@ -153,11 +153,11 @@ fn settle(record: &Record, findings: &[Finding]) -> Decision {
         let remedy = remedy(record);
         let reason = match open.gain {
             Some(gain) => format!(
-                "{} gets {:.3} done, and that may be {:.3} to {:.3}; {remedy}",
+                "{} does {:.3} times the work, in an interval of {:.3} to {:.3}; {remedy}",
                 names[0], gain.value, gain.low, gain.high
             ),
             None => format!(
-                "only {} of {} rounds were quiet enough to tell of {}; {remedy}",
+                "only {} of {} rounds of {} were quiet enough; {remedy}",
                 open.quiet, open.taken, names[0]
             ),
         };
@@ -176,17 +176,17 @@ fn remedy(record: &Record) -> String {
              busy machine",
             100.0 * share
         ),
-        None => "take more --rounds, or a quieter hour".to_owned(),
+        None => "use more --rounds, or a quieter machine".to_owned(),
     }
 }
 
-/// What a stage tells of all its candidates but the first.
+/// The findings of a stage about all its candidates but the first.
 fn findings(record: &Record, stage: Stage) -> Vec<Finding> {
     let others = 1..record.candidates.len();
     others.map(|candidate| pair(record, stage, candidate, 0)).filter(|f| f.taken > 0).collect()
 }
 
-/// What a stage tells of a candidate, held against another one.
+/// The finding of a stage about a candidate, compared with another one.
 fn pair(record: &Record, stage: Stage, candidate: usize, rival: usize) -> Finding {
     let of = |candidate: usize| {
         let slices = record.slices.iter();

@@ -77,7 +77,7 @@ pub enum WorkloadError {
         /// The name.
         name: String,
     },
-    /// Something that nobody does.
+    /// Work that there is not.
     #[error(
         "there is no work {what:?}; there are {APPLICATION}, {PACKETS}, and the operations of \
          `widelane speed`, such as rsa2048/private or aes-128-gcm/seal"
@@ -149,7 +149,7 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Unknown`], which tells which there are.
+    /// [`WorkloadError::Unknown`], which lists those that there are.
     pub fn named(name: &str) -> Result<Self, WorkloadError> {
         let found = Workload::presets().into_iter().find(|preset| preset.name == name);
         found.ok_or_else(|| WorkloadError::Unknown { name: name.to_owned() })

@@ -47,7 +47,7 @@ const WINDOW_PAGES_QUICK: Duration = Duration::from_millis(700);
 const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
 const SIZES_QUICK: [u64; 1] = [1 << 24];
 
-/// Ciphers of downloads that nobody asked for: those that clients use today.
+/// Ciphers of downloads by default: those that clients use today.
 const CIPHERS_UNASKED: [Protection; 3] =
     [Protection::Aes128Gcm, Protection::Aes256Gcm, Protection::Chacha20Poly1305];
 
@@ -270,7 +270,7 @@ impl Args {
         }
     }
 
-    /// Which group it is, where nobody has named one, or where native uses another.
+    /// Which group it is, if none was named, or if native uses another.
     pub(super) fn remark_on_groups(&self) -> Option<String> {
         match (&self.group[..], self.native_group) {
             ([], _) => Some(format!(
@@ -359,8 +359,8 @@ impl Args {
         targets
     }
 
-    /// Looks for the rival, and says at once how to have it where it is not there: who waits for
-    /// the comparison wants to know before it has ended.
+    /// Looks for the rival, and if it is missing says at once how to build it, rather than at the
+    /// end of the comparison.
     pub(super) fn find_haproxy_aws_lc(&self, programs: &mut Programs) -> anyhow::Result<()> {
         let targets = self.targets(programs);
         if targets.iter().all(|(kind, _)| *kind != ServerKind::Haproxy) {
@@ -397,7 +397,7 @@ impl Args {
         };
         for protection in Self::or_usual(&self.ciphers, usual_ciphers) {
             let offered = protection.versions(&versions).into_iter();
-            // Ciphers that only an older version has are there for who did not say otherwise.
+            // Ciphers that only an older version has are included by default.
             let is_wanted = |version: &TlsVersion| {
                 self.tls.is_empty() || !self.ciphers.is_empty() || self.tls.contains(version)
             };
@@ -442,7 +442,7 @@ impl Args {
         }
         let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
         let is_single = all_connections.len() == 1;
-        // Who asks for partial loads alone wants no others.
+        // If only partial loads are asked for, no others are measured.
         let loads_only = !self.load.is_empty() && self.connections.is_empty();
         let mut scenarios = Vec::new();
         for (index, (version, group)) in kinds.iter().copied().enumerate() {
@@ -519,8 +519,8 @@ impl Args {
 
     /// The workloads, each once; of all, those that the servers have. If none is named, handshakes,
     /// and behind them downloads where ciphers gain more than handshakes do, whose signatures have
-    /// no lanes. Who says how many handshakes there are at a time, or how often they come, has
-    /// handshakes in mind alone.
+    /// no lanes. Flags that say how many handshakes there are at a time, or how often they come,
+    /// select handshakes alone.
     pub(super) fn workloads(
         &self,
         policy: &Policy,

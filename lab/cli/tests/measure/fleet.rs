@@ -391,7 +391,7 @@ fn an_agent_stops_when_nobody_directs_it_any_more() {
     agents[0].says("takes part");
     thread::sleep(Duration::from_secs(1));
     drop(director);
-    agents[0].says("nobody directs it any more");
+    agents[0].says("its director is gone");
     agents[0].says("over");
 }
 

@@ -25,12 +25,12 @@ use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use self::http3::Answer;
 use self::seen::Seen;
 pub use self::seen::{Store, note_signature};
+use crate::configurations::Drawn;
 use crate::connection::{Shared, Step};
 use crate::load::LoadError;
 use crate::plan::Work;
 use crate::tally::Failure;
 use crate::times::Times;
-use crate::wardrobe::Drawn;
 
 /// The name by which ALPN knows HTTP/3.
 pub const ALPN: &str = "h3";
@@ -168,8 +168,8 @@ impl Connection {
 
     /// Opens a connection as it was drawn.
     fn open(&mut self, now: Instant, shared: &Shared) -> Result<(), Failure> {
-        let name = shared.wardrobe.server_name(self.drawn).to_str();
-        let quic = shared.wardrobe.outfit(self.drawn).quic.clone();
+        let name = shared.configurations.server_name(self.drawn).to_str();
+        let quic = shared.configurations.configuration(self.drawn).quic.clone();
         let config = quic.ok_or(Failure::Quic("a TLS configuration is not one of QUIC".into()))?;
         let begun = self.endpoint.connect(now, config, shared.target, &name);
         self.connection = Some(begun.map_err(|error| Failure::Quic(error.to_string()))?);
@@ -303,7 +303,7 @@ impl Connection {
         let Some((_, connection)) = &mut self.connection else { return Ok(()) };
         self.requests_left = self.requests_left.saturating_sub(1);
         let stream = connection.streams().open(Dir::Bi).ok_or(NO_STREAM)?;
-        let request = http3::request(path, shared.wardrobe.host(self.drawn));
+        let request = http3::request(path, shared.configurations.host(self.drawn));
         write_all(connection, stream, &request)?;
         let finished = connection.send_stream(stream).finish();
         finished.map_err(|error| Failure::Quic(error.to_string()))?;
@@ -399,7 +399,8 @@ impl Connection {
         let is_confirmed = |(_, connection): &(_, quinn_proto::Connection)| {
             connection.stats().frame_rx.handshake_done > 0
         };
-        let wants_ticket = shared.wardrobe.outfit(self.drawn).keeps_tickets && !self.seen.ticket;
+        let wants_ticket =
+            shared.configurations.configuration(self.drawn).keeps_tickets && !self.seen.ticket;
         self.connection.as_ref().is_some_and(is_confirmed) && !wants_ticket
     }
 

@@ -1,5 +1,5 @@
-//! What rustls tells while a connection takes a datagram, as QUIC does not pass it on: whether the
-//! server signed, which it does in full handshakes only, and whether it sent a ticket.
+//! What rustls reports while a connection takes a datagram, since QUIC does not pass it on: whether
+//! the server signed, which it does in full handshakes only, and whether it sent a ticket.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub fn note_signature() {
     SIGNATURE.set(true);
 }
 
-/// A store of sessions that tells of tickets.
+/// A store of sessions that notes tickets.
 #[derive(Debug)]
 pub struct Store(pub Arc<dyn ClientSessionStore>);
 

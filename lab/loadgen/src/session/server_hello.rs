@@ -1,4 +1,4 @@
-//! What a ServerHello of TLS 1.2 tells of encrypt-then-MAC (RFC 7366).
+//! Whether a ServerHello of TLS 1.2 negotiates encrypt-then-MAC (RFC 7366).
 
 /// Its type of extension.
 const ENCRYPT_THEN_MAC: u16 = 22;

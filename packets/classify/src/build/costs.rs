@@ -14,8 +14,8 @@ struct Survey {
     rules: usize,
 }
 
-/// What one step of a change may cost: cells, and rules that stand in them. A rule is broad if to
-/// take it out, or to write it anew, would cost more.
+/// What one step of a change may cost: cells, and rules that stand in them. A rule is broad if
+/// removing or rewriting it would cost more.
 pub(crate) const AFFORDED: usize = 3072;
 /// An entry that belongs to more cells of each tree is listed behind the trees.
 const CELLS_MAX: usize = 64;
@@ -27,7 +27,7 @@ impl Forest {
     /// The tree for each entry of a rule; none if the rule would cost too much.
     pub(super) fn trees_for(&self, encoded: &Encoded, ids: Range<u32>) -> Option<Vec<usize>> {
         let all = Region::all(encoded.words);
-        let trees = self.tending.as_ref()?.roots.lists.start;
+        let trees = self.change_state.as_ref()?.roots.lists.start;
         let (mut left, mut visits) = (AFFORDED, VISITED_IN_ALL);
         let mut tree_for = |(before, id): (usize, u32)| {
             let survey = |root| {
@@ -48,8 +48,8 @@ impl Forest {
         roots
     }
 
-    /// Whether it would cost too much to write the entries of a rule anew; or, if it is to go, to
-    /// take them out.
+    /// Whether it would cost too much to rewrite the entries of a rule; or, if it `goes`, to remove
+    /// them.
     pub fn is_broad(&self, encoded: &Encoded, ids: Range<u32>, goes: bool) -> bool {
         let mut left = AFFORDED;
         !self.affords(encoded, ids, goes, &mut left)
@@ -69,10 +69,10 @@ impl Forest {
             return !self.stand(ids.start).goal.is_some_and(|goal| goal.is_begun);
         }
         let before = *left;
-        let in_refuge = ids.clone().any(|id| self.stand(id).in_refuge);
-        let sheltered = if in_refuge { self.sheltered() } else { 0 };
-        let is_afforded = *left >= sheltered;
-        *left = left.saturating_sub(sheltered);
+        let in_shadowed_list = ids.clone().any(|id| self.stand(id).in_shadowed_list);
+        let shadowed = if in_shadowed_list { self.shadowed() } else { 0 };
+        let is_afforded = *left >= shadowed;
+        *left = left.saturating_sub(shadowed);
         let is_afforded = is_afforded
             && ids.into_iter().all(|id| {
                 let own = self.trees_of(id).map(|root| (root, id));

@@ -84,7 +84,7 @@ impl Encoded {
         self.ranks.len()
     }
 
-    /// Makes room for so many more, so that none of the next has to wait for it.
+    /// Makes room for `more` entries, so that none of the next has to wait for it.
     pub fn reserve(&mut self, more: usize) {
         for words in [&mut self.values, &mut self.others, &mut self.known] {
             words.reserve(more * self.words);

@@ -15,7 +15,7 @@ pub(super) struct Group {
     pub ids: Vec<u32>,
 }
 
-/// At most this many fields are told apart.
+/// At most this many fields are distinguished.
 const FIELDS_MAX: usize = 4;
 /// A field is fixed by a rule that knows more than this share of its bits.
 const FIXED: (u32, u32) = (3, 8);
@@ -26,7 +26,7 @@ const LIST: usize = 16;
 /// So few rules can be copied without harm.
 const FEW: usize = 256;
 
-/// The wide fields by which rules are told apart.
+/// The wide fields by which rules are divided into groups.
 #[derive(Clone, Debug)]
 pub(super) struct Wide {
     /// Where each lies in the key.

@@ -7,11 +7,12 @@ use crate::table::RULES_PER_CHUNK;
 
 /// Which leaves there are, and where.
 ///
-/// Who looks at leaves of an earlier version must find them as they were. So a leaf does not change
-/// where it stands, and chunks that it gives up are free only when whoever tends the trees says so.
+/// Readers of an earlier version must find its leaves unchanged. So a leaf never changes in place,
+/// and chunks that it gives up are free only once the writer hands them to
+/// [`reuse`](Self::reuse).
 ///
-/// All lists stand in one vector: who drops hundreds of thousands of small allocations has others
-/// wait when they next want one.
+/// All lists are in one vector: after dropping hundreds of thousands of small allocations, other
+/// threads would wait for the allocator.
 #[derive(Debug)]
 pub(super) struct Leaves {
     /// First chunks by the sums of lists. Of different lists with one sum, the first stands here,
@@ -22,11 +23,11 @@ pub(super) struct Leaves {
     /// By the first chunk of a leaf.
     places: Vec<Place>,
     free: Free,
-    /// Chunks given up since somebody asked.
+    /// Chunks given up in this turn.
     released: Vec<Run>,
-    /// Where leaves stand now that have been moved since then, by where they stood.
+    /// Where leaves stand now that have been moved in this turn, by where they stood.
     moved: HashMap<usize, usize>,
-    /// How often somebody has asked.
+    /// How many turns have ended.
     turn: u64,
     /// Chunks that leaves take up.
     pub used: usize,
@@ -53,7 +54,7 @@ struct Place {
     since: u64,
 }
 
-/// Runs of chunks that nobody uses, none of which follows another.
+/// Runs of unused chunks, none of which follows another.
 #[derive(Debug, Default)]
 struct Free {
     /// Lengths by first chunks.
@@ -78,7 +79,7 @@ impl Default for Leaves {
 }
 
 impl Leaves {
-    /// Makes room for so many more chunks.
+    /// Makes room for `chunks` more chunks.
     pub fn reserve(&mut self, chunks: usize) {
         self.ids.reserve(chunks * RULES_PER_CHUNK);
         self.places.reserve(chunks);
@@ -131,7 +132,7 @@ impl Leaves {
         self.moved.get(&chunk).copied()
     }
 
-    /// Ends a turn: what stands where has got to an end. Returns the chunks given up in it.
+    /// Ends a turn, and returns the chunks given up in it.
     pub fn end_turn(&mut self) -> Vec<Run> {
         self.turn += 1;
         self.moved.clear();
@@ -159,7 +160,7 @@ impl Leaves {
         }
     }
 
-    /// Has no leaf at a chunk any more.
+    /// Removes the leaf at a chunk, and releases its chunks.
     fn give_up(&mut self, chunk: usize) {
         let Some(list) = self.list(chunk) else { return };
         let (sum, length) = (sum(list), list.len().div_ceil(RULES_PER_CHUNK));
@@ -187,7 +188,7 @@ fn sum(list: &[u32]) -> u64 {
 }
 
 impl Free {
-    /// The first chunk of a run of so many, from the shortest that has them.
+    /// The first of `chunks` consecutive chunks, taken from the shortest run that has them.
     fn take(&mut self, chunks: usize) -> Option<usize> {
         let &(length, start) = self.by_length.range((chunks, 0)..).next()?;
         self.remove(start, length);

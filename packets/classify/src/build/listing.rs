@@ -45,8 +45,8 @@ impl Forest {
         Ok(())
     }
 
-    /// Lists an entry where a walk comes to next; false at its end. It may hide those there that
-    /// stand in the reserve besides.
+    /// Lists an entry where a walk comes to next; false at its end. With `may_hide`, it hides the
+    /// entries there that are also in the tree of hidden rules.
     pub(super) fn list_next(
         &mut self,
         encoded: &Encoded,
@@ -65,7 +65,8 @@ impl Forest {
         Ok(true)
     }
 
-    /// Has a cell lead to its node also those who have nothing better than an entry behind it.
+    /// Raises the rank of a cell's node to that of an entry behind it, so that lookups that have
+    /// found nothing better go there.
     fn raise(&mut self, encoded: &Encoded, id: u32, cell: Cell, at: usize) {
         let (rank, place) = (encoded.ranks[id as usize], cell.place as usize);
         if rank < rank_of(self.index[place]) {
@@ -93,13 +94,13 @@ impl Forest {
         let mut hidden = Vec::new();
         for &weaker in &list[stronger..] {
             let is_hidden = may_hide
-                && self.stand(weaker).in_reserve
+                && self.stand(weaker).in_hidden_tree
                 && region.as_ref().is_some_and(|of| self.hides(encoded, id, weaker, of));
             if is_hidden { &mut hidden } else { &mut with }.push(weaker);
         }
         self.count_work(hidden.len());
-        if let Some(tending) = self.tending.as_mut().filter(|_| !hidden.is_empty()) {
-            tending.note_since(id, hidden.into_iter(), cell);
+        if let Some(change_state) = self.change_state.as_mut().filter(|_| !hidden.is_empty()) {
+            change_state.note_since(id, hidden.into_iter(), cell);
         }
         if let Some(region) = region {
             self.plan_division(cell, region, with.len());
@@ -165,7 +166,7 @@ impl Forest {
         Ok(())
     }
 
-    /// Writes the leaf at a chunk anew, in other chunks if somebody may look at it.
+    /// Rewrites the leaf at a chunk, in other chunks if readers may look at it.
     fn renew(
         &mut self,
         encoded: &Encoded,

@@ -1,8 +1,8 @@
-//! What stands behind the trees of a forest that is changed: lists of entries that no tree takes,
-//! and the refuge.
+//! What is behind the trees of a forest that can be changed: lists of entries that no tree takes,
+//! and the list of shadowed rules.
 //!
-//! Lookups visit the lists that have entries. They visit the refuge and the reserve only when they
-//! have met a rule that is gone.
+//! Lookups search the lists that have entries. They search the list of shadowed rules and the tree
+//! of hidden rules only when they have found a rule that is gone.
 
 use std::ops::Range;
 
@@ -16,10 +16,10 @@ use crate::table::{Entry, NODE_HEADER, rank_of};
 pub(crate) struct Roots {
     /// Of lists.
     pub lists: Range<usize>,
-    /// Of the list of entries that are hidden by some that are gone.
-    pub refuge: usize,
-    /// Of the tree of those that broad ones hide.
-    pub reserve: usize,
+    /// Of the list of shadowed rules: entries that rules hide that are gone.
+    pub shadowed: usize,
+    /// Of the tree of hidden rules: entries that broad rules hide.
+    pub hidden: usize,
 }
 
 /// Where the entries of a rule are to stand.
@@ -37,8 +37,8 @@ pub(crate) enum Place {
 const LIST_GOAL: usize = 128;
 /// No list behind the trees is longer: a change writes it anew.
 const LIST_MAX: usize = 4096;
-/// Nor is the refuge.
-const REFUGE_MAX: usize = 2048;
+/// Nor is the list of shadowed rules longer than this.
+const SHADOWED_LIST_MAX: usize = 2048;
 
 impl Roots {
     /// How many lists there may be.
@@ -46,19 +46,19 @@ impl Roots {
     /// How many roots there are besides those of trees.
     pub const SPARE: usize = Self::LISTS + 2;
 
-    /// The last of so many.
+    /// The last of `count` roots.
     pub fn of(count: usize) -> Self {
         let trees = count.saturating_sub(Self::SPARE);
-        let (refuge, reserve) = (trees + Self::LISTS, trees + Self::LISTS + 1);
-        Roots { lists: trees..refuge, refuge, reserve }
+        let (shadowed, hidden) = (trees + Self::LISTS, trees + Self::LISTS + 1);
+        Roots { lists: trees..shadowed, shadowed, hidden }
     }
 }
 
 impl Forest {
     /// The roots behind those of the trees.
     pub fn roots(&self) -> Roots {
-        let roots = self.tending.as_ref().map(|tending| tending.roots.clone());
-        roots.unwrap_or(Roots { lists: 0..0, refuge: 0, reserve: 0 })
+        let roots = self.change_state.as_ref().map(|state| state.roots.clone());
+        roots.unwrap_or(Roots { lists: 0..0, shadowed: 0, hidden: 0 })
     }
 
     /// How many roots a lookup begins with: those of the trees, and of lists up to the last that
@@ -74,9 +74,9 @@ impl Forest {
         self.roots().lists.map(|root| self.count_at(root)).sum()
     }
 
-    /// How many entries stand in the refuge.
-    pub fn sheltered(&self) -> usize {
-        self.list_at(self.roots().refuge).len()
+    /// How many entries are in the list of shadowed rules.
+    pub fn shadowed(&self) -> usize {
+        self.list_at(self.roots().shadowed).len()
     }
 
     /// The root of the list that an entry stands in, if it is behind the trees.
@@ -144,54 +144,58 @@ impl Forest {
         Ok(())
     }
 
-    /// Lists entries in the refuge besides.
-    pub(super) fn shelter(&mut self, encoded: &Encoded, ids: Vec<u32>) -> Result<(), BuildError> {
+    /// Adds entries to the list of shadowed rules.
+    pub(super) fn list_shadowed(
+        &mut self,
+        encoded: &Encoded,
+        ids: Vec<u32>,
+    ) -> Result<(), BuildError> {
         if ids.is_empty() {
             return Ok(());
         }
-        let root = self.roots().refuge;
+        let root = self.roots().shadowed;
         let mut list = [self.list_at(root), &ids].concat();
         list.sort_unstable_by_key(|&id| (encoded.order(id), id));
         list.dedup();
-        self.set_list(encoded, root, &list, REFUGE_MAX)?;
-        self.mark_refuge(ids.into_iter(), true);
+        self.set_list(encoded, root, &list, SHADOWED_LIST_MAX)?;
+        self.mark_shadowed(ids.into_iter(), true);
         Ok(())
     }
 
-    /// Has nobody stand in the refuge.
+    /// Clears the list of shadowed rules.
     ///
     /// # Errors
     ///
-    /// None: less room is always there.
-    pub fn empty_refuge(&mut self, encoded: &Encoded) -> Result<(), BuildError> {
-        let root = self.roots().refuge;
-        let sheltered = self.list_at(root).to_vec();
-        if !sheltered.is_empty() {
+    /// None: a shorter list always fits.
+    pub fn clear_shadowed_list(&mut self, encoded: &Encoded) -> Result<(), BuildError> {
+        let root = self.roots().shadowed;
+        let shadowed = self.list_at(root).to_vec();
+        if !shadowed.is_empty() {
             self.set_list(encoded, root, &[], 0)?;
-            self.mark_refuge(sheltered.into_iter(), false);
+            self.mark_shadowed(shadowed.into_iter(), false);
         }
         Ok(())
     }
 
-    /// Takes the entries of a rule out of the refuge, if they are there.
-    pub(super) fn leave_refuge(
+    /// Removes the entries of a rule from the list of shadowed rules, if they are there.
+    pub(super) fn leave_shadowed_list(
         &mut self,
         encoded: &Encoded,
         ids: &Range<u32>,
     ) -> Result<(), BuildError> {
-        if ids.clone().any(|id| self.stand(id).in_refuge) {
-            self.delist(encoded, self.roots().refuge, ids)?;
-            self.mark_refuge(ids.clone(), false);
+        if ids.clone().any(|id| self.stand(id).in_shadowed_list) {
+            self.delist(encoded, self.roots().shadowed, ids)?;
+            self.mark_shadowed(ids.clone(), false);
         }
         Ok(())
     }
 
-    fn mark_refuge(&mut self, ids: impl Iterator<Item = u32>, are_there: bool) {
-        let Some(tending) = &mut self.tending else { return };
-        ids.for_each(|id| tending.stands[id as usize].in_refuge = are_there);
+    fn mark_shadowed(&mut self, ids: impl Iterator<Item = u32>, are_there: bool) {
+        let Some(change_state) = &mut self.change_state else { return };
+        ids.for_each(|id| change_state.stands[id as usize].in_shadowed_list = are_there);
     }
 
-    /// Puts another list, of so many entries at most, behind a root that has no tree.
+    /// Puts another list, of at most `most` entries, behind a root that has no tree.
     fn set_list(
         &mut self,
         encoded: &Encoded,
@@ -214,6 +218,6 @@ impl Forest {
     }
 
     fn count_at(&self, root: usize) -> usize {
-        self.tending.as_ref().map_or(0, |tending| tending.counts[root])
+        self.change_state.as_ref().map_or(0, |state| state.counts[root])
     }
 }

@@ -1,8 +1,9 @@
 //! From rules to a table: words, groups, bits, trees. docs/program/classify.md explains the
 //! choices.
 
-mod chores;
+mod change_state;
 mod costs;
+mod deferred;
 mod encode;
 mod group;
 mod leaves;
@@ -10,12 +11,13 @@ mod listing;
 mod lists;
 mod plan;
 mod select;
-mod tended;
 mod tree;
 mod walk;
 
 use std::fmt;
 
+use self::change_state::ChangeState;
+pub(crate) use self::change_state::Edits;
 pub(crate) use self::costs::AFFORDED;
 pub(crate) use self::encode::{Encoded, categories_of};
 use self::group::{Group, Wide};
@@ -23,8 +25,6 @@ pub(crate) use self::leaves::Run;
 pub(crate) use self::lists::{Place, Roots};
 use self::plan::Kind;
 pub(crate) use self::plan::Plan;
-pub(crate) use self::tended::Edits;
-use self::tended::Tending;
 pub(crate) use self::tree::Forest;
 use crate::rule::{CATEGORIES_MAX, Layout, Rule, RuleSet};
 use crate::table::{Content, RANK_MAX, RULES_PER_CHUNK, Table, node_entries};
@@ -84,8 +84,8 @@ pub enum BuildError {
         /// How many pieces.
         entries: usize,
     },
-    /// Rules that overlap and that no bit tells apart.
-    #[error("{rules} rules overlap so that nothing tells them apart; split the set")]
+    /// Rules that overlap and that no bit distinguishes.
+    #[error("{rules} rules overlap, and no bit of their fields distinguishes them; split the set")]
     LeafTooLong {
         /// How many rules.
         rules: usize,
@@ -175,36 +175,36 @@ pub fn build(set: &RuleSet, limits: &Limits) -> Result<(Table, Account), BuildEr
     Ok((table, account))
 }
 
-/// Grows the trees for a set of rules. If they are to be `tended`, rules can come and go, of any
-/// that the layout allows; and there are [`Roots::SPARE`] more, of none yet.
+/// Grows the trees for a set of rules. If they are to be `changeable`, any rule that the layout
+/// allows can be inserted later, and there are [`Roots::SPARE`] more roots, without trees yet.
 pub(crate) fn grow(
     set: &RuleSet,
     limits: &Limits,
     ranks: &[u32],
-    tended: bool,
+    changeable: bool,
 ) -> Result<Grown, BuildError> {
     check(set)?;
     let wanted = categories_of(set.categories);
     let mut order = set.by_strength();
     order.retain(|&index| set.rules[index as usize].categories & wanted != 0);
-    let plan = Plan::of(set, tended);
+    let plan = Plan::of(set, changeable);
     let encoded = Encoded::new(set, &order, &plan, ranks, limits)?;
     let wide = Wide::of(&plan);
-    let sources = Sources { set, plan: &plan, wide: &wide, encoded: &encoded, tended };
+    let sources = Sources { set, plan: &plan, wide: &wide, encoded: &encoded, changeable };
     let (forest, groups) = sources.trees(*limits)?;
     Ok(Grown { plan, encoded, forest, groups })
 }
 
 /// For sets up to this size, some ways to have fewer trees are tried.
 const FEW_RULES: usize = 8192;
-/// One tree for all is not tried first if more than one rule in so many is of another group than
+/// One tree for all is not tried first if more than one rule in this many is of another group than
 /// most: those are copied, and it takes long to find out that they are too many.
 const GUESTS: usize = 8;
-/// So many ways to join two groups are tried: with several addresses there are dozens.
+/// How many ways to join two groups are tried: with several addresses there are dozens.
 const JOINED_MAX: usize = 4;
 /// How much larger fewer trees may be.
 const GROWTH_MAX: usize = 2;
-/// One tree for all is small if it takes no more memory than so many chunks for each rule.
+/// One tree for all is small if it takes no more memory than this many chunks for each rule.
 const CHUNKS_PER_RULE: usize = 2;
 
 /// What trees are grown from.
@@ -213,7 +213,7 @@ struct Sources<'a> {
     plan: &'a Plan,
     wide: &'a Wide,
     encoded: &'a Encoded,
-    tended: bool,
+    changeable: bool,
 }
 
 /// Trees, and what is to be said of each.
@@ -247,11 +247,11 @@ impl Grown {
 }
 
 impl Sources<'_> {
-    /// Grows a tree of each group; with few copies of rules if many do not fit the limits. Trees
-    /// that are to be tended have few in any case, for a change would have to find them all.
+    /// Grows a tree of each group; with few copies of rules if many do not fit the limits.
+    /// Changeable trees have few copies in any case, since a change has to find them all.
     fn grow(&self, divided: &[Group], limits: Limits) -> Result<Trees, BuildError> {
-        match self.grow_with(divided, limits, !self.tended) {
-            Err(BuildError::TooLarge { .. }) if !self.tended => {
+        match self.grow_with(divided, limits, !self.changeable) {
+            Err(BuildError::TooLarge { .. }) if !self.changeable => {
                 self.grow_with(divided, limits, false)
             }
             grown => grown,
@@ -264,7 +264,7 @@ impl Sources<'_> {
         let divided = group::divide(self.encoded, self.wide);
         let largest = divided.iter().map(|group| group.ids.len()).max().unwrap_or(0);
         let (rules, guests) = (self.encoded.len(), self.encoded.len() - largest);
-        if !self.tended
+        if !self.changeable
             && divided.len() > 1
             && guests * GUESTS <= rules
             && let Some(one) = self.small_whole(limits)
@@ -317,17 +317,17 @@ impl Sources<'_> {
         limits: Limits,
         is_generous: bool,
     ) -> Result<Trees, BuildError> {
-        let (plan, encoded, tended) = (self.plan, self.encoded, self.tended);
+        let (plan, encoded, changeable) = (self.plan, self.encoded, self.changeable);
         let (fields, default) = (self.set.layout.fields(), self.set.default);
-        let spare = if tended { Roots::SPARE } else { 0 };
+        let spare = if changeable { Roots::SPARE } else { 0 };
         let roots = divided.len() + spare;
-        let tending = tended.then(|| Tending::of(roots, self.wide));
-        let mut forest = Forest::new(encoded, plan.shape, default, limits, roots, tending);
+        let change_state = changeable.then(|| ChangeState::of(roots, self.wide));
+        let mut forest = Forest::new(encoded, plan.shape, default, limits, roots, change_state);
         forest.is_generous = is_generous;
         let mut groups = Vec::new();
         for (root, group) in divided.iter().enumerate() {
             let (nodes, chunks) = (forest.nodes, forest.chunks.len());
-            let entry = forest.plant(encoded, root, &group.ids)?;
+            let entry = forest.grow_tree(encoded, root, &group.ids)?;
             forest.note_tree(root, group);
             let wide = (0..fields.len())
                 .filter(|&field| plan.kinds[field] != Kind::Unused && fields[field].bytes >= 4);
@@ -340,7 +340,8 @@ impl Sources<'_> {
                 listed: (forest.chunks.len() - chunks) / plan.shape.chunk_words() * RULES_PER_CHUNK,
             });
         }
-        (divided.len()..roots).try_for_each(|root| forest.plant(encoded, root, &[]).map(drop))?;
+        (divided.len()..roots)
+            .try_for_each(|root| forest.grow_tree(encoded, root, &[]).map(drop))?;
         Ok((forest, groups))
     }
 }

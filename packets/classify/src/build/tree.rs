@@ -1,9 +1,9 @@
 //! The tree of one group: nodes that look at chosen bits, and leaves that list rules.
 
+use super::change_state::{ChangeState, Edits};
 use super::encode::Encoded;
 use super::leaves::Leaves;
 use super::select::{CELL_GOAL, LEAF_MAX, select};
-use super::tended::{Edits, Tending};
 use super::{BuildError, Limits};
 use crate::table::{
     Entry, LINE_WORDS, NODE_HEADER, NOTHING, Node, RULES_PER_CHUNK, Shape, leads_on_bit,
@@ -51,8 +51,8 @@ pub(crate) struct Forest {
     /// How many nodes there are.
     pub nodes: usize,
     /// What it takes to change trees once they have grown.
-    pub(super) tending: Option<Tending>,
-    /// What has changed since somebody asked.
+    pub(super) change_state: Option<ChangeState>,
+    /// What has changed since the last [`take_edits`](Self::take_edits).
     pub(super) edits: Edits,
 }
 
@@ -63,22 +63,22 @@ const SHORT_LEAF_MAX: usize = 12;
 const HIDING_MAX: usize = 64;
 /// Copies of rules in all cells of a node, for each rule.
 const COPIES_MAX: usize = 6;
-/// Nodes of so many levels may: what is behind them few lookups come to.
+/// Nodes of this many levels may: few lookups come to what is behind them.
 const GENEROUS_DEPTH: usize = 2;
 /// For more rules, the lists of a root's cells would take much memory while a table is built.
 const GENEROUS_RULES_MAX: usize = 1 << 16;
-/// No path is longer when a tree is planted.
+/// No path is longer when a tree is built.
 const DEPTH_MAX: usize = 24;
 
 impl Forest {
-    /// Room for so many trees, without any yet.
+    /// Room for `roots` trees, without any yet.
     pub(super) fn new(
         encoded: &Encoded,
         shape: Shape,
         default: u32,
         limits: Limits,
         roots: usize,
-        tending: Option<Tending>,
+        change_state: Option<ChangeState>,
     ) -> Self {
         Forest {
             shape,
@@ -89,16 +89,16 @@ impl Forest {
             depth_max: DEPTH_MAX,
             categories: encoded.categories.iter().fold(0, |all, of| all | of),
             index: vec![Entry::EMPTY.0; roots],
-            chunks: nobodys(shape, default),
+            chunks: miss_chunk(shape, default),
             leaves: Leaves::default(),
             nodes: 0,
-            tending,
+            change_state,
             edits: Edits::default(),
         }
     }
 
     /// Grows the tree of a group, from the given root on.
-    pub fn plant(
+    pub fn grow_tree(
         &mut self,
         encoded: &Encoded,
         root: usize,
@@ -137,7 +137,7 @@ impl Forest {
         if ids.is_empty() {
             return Ok(Entry::EMPTY);
         }
-        let is_short = depth == 0 || self.tending.is_some();
+        let is_short = depth == 0 || self.change_state.is_some();
         let leaf_max = if is_short { SHORT_LEAF_MAX } else { LEAF_MAX };
         if ids.len() <= leaf_max || depth >= self.depth_max {
             return self.leaf(encoded, &ids);
@@ -189,8 +189,8 @@ impl Forest {
                 && self.hides_region(encoded, id, region)
         });
         if let Some(last) = hider {
-            if let Some(tending) = &mut self.tending {
-                ids[last + 1..].iter().for_each(|&id| tending.note(ids[last], id, cell));
+            if let Some(change_state) = &mut self.change_state {
+                ids[last + 1..].iter().for_each(|&id| change_state.note(ids[last], id, cell));
             }
             ids.truncate(last + 1);
         }
@@ -216,8 +216,8 @@ impl Forest {
                     kept.push(id);
                 }
                 Some((&hider, _)) => {
-                    if let Some(tending) = &mut self.tending {
-                        tending.note(hider, id, cell);
+                    if let Some(change_state) = &mut self.change_state {
+                        change_state.note(hider, id, cell);
                     }
                 }
             }
@@ -367,8 +367,8 @@ pub(super) fn leaf_entry(
     entry.ok_or(BuildError::LeafTooLong { rules: ids.len() })
 }
 
-/// The chunk that is nobody's: what matches there has found nothing.
-fn nobodys(shape: Shape, default: u32) -> Vec<u64> {
+/// The chunk whose verdicts say that nothing was found.
+fn miss_chunk(shape: Shape, default: u32) -> Vec<u64> {
     let mut chunk = vec![0; shape.chunk_words()];
     let verdicts = chunk.len() - RULES_PER_CHUNK;
     chunk[verdicts..].fill(verdict(NOTHING, default));

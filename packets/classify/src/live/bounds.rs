@@ -1,5 +1,5 @@
-//! What changes cost at the most, counted in cells and rules, never in time; and that lookups are
-//! right after the dearest. No thread plants other trees meanwhile, so that what is rare lasts.
+//! What changes cost at most, counted in cells and rules, never in time; and that lookups are
+//! right after the most expensive. No thread rebuilds trees meanwhile, so that rare states last.
 
 use widelane_cpu::Policy;
 use widelane_testkit::random::Random;
@@ -36,10 +36,10 @@ impl Desk {
         let new = new.map(|(id, rule)| Arc::new(Candidate::new(id, rule)));
         let strength = new.iter().chain(&old).next().unwrap().strength;
         self.rules.extend(new.iter().map(|new| (new.strength, Arc::clone(new))));
-        let wear = self.draft.apply(&Change { old, new }).unwrap();
+        let report = self.draft.apply(&Change { old, new }).unwrap();
         // No print holds back what the change has given up.
         self.draft.recycle(None);
-        self.dearest = self.dearest.max(wear.work);
+        self.dearest = self.dearest.max(report.work);
         strength
     }
 
@@ -64,7 +64,7 @@ impl Desk {
         self.rules.keys().copied().collect()
     }
 
-    /// Compares what a print says of flows with a search of one rule after another.
+    /// Compares a print's results for flows with a search of one rule after another.
     fn check(&self, flows: &[Flow]) {
         let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
         let print = self.draft.print();
@@ -210,7 +210,7 @@ fn thousands_of_ports_of_any_address() {
 }
 
 #[test]
-fn broad_rules_that_are_planted_and_swept_bit_by_bit() {
+fn broad_rules_that_are_moved_and_cleaned_up_bit_by_bit() {
     let mut set = RuleSet::new(Layout::ipv4());
     set.rules =
         (0..4000).map(|port| to_ports(Match::exact(port, 2), (port % 9) as i32, 1)).collect();

@@ -1,4 +1,4 @@
-//! The thread that plants other trees in the background.
+//! The thread that rebuilds trees in the background.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,95 +7,95 @@ use std::time::Duration;
 
 use widelane_cpu::Policy;
 
-use super::draft::{Draft, Wear};
+use super::draft::{ChangeReport, Draft};
 use super::relay::Relay;
 use crate::Limits;
 use crate::build::BuildError;
 
-/// Its end tells the thread to end too, after the trees that it is planting.
+/// Dropping it has the thread end, too, after the trees that it is building.
 #[derive(Debug)]
 pub(super) struct Builder {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-struct Desk {
+struct Shared {
     orders: Mutex<Orders>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Orders {
-    /// Other trees are wanted.
+    /// The trees are to be rebuilt.
     wanted: bool,
-    /// They are being planted.
+    /// They are being rebuilt.
     at_work: bool,
     /// There are prints of an earlier draft to be dropped.
-    unswept: bool,
+    has_outdated: bool,
     closing: bool,
     trouble: Option<BuildError>,
-    /// So many changes there have to be before the next attempt, since one has failed.
+    /// How many changes must be pending before the next attempt, since one has failed.
     patience: usize,
 }
 
-/// Between looks at the rules, so that those get their turn who change them: a lock goes to who
-/// asks for it next, not to who waits.
+/// Between two looks at the rules, so that writers get the lock in between: it goes to the thread
+/// that asks for it next, not to the one that has waited longest.
 const PAUSE: Duration = Duration::from_micros(50);
-/// Between looks whether readers have left what is to be dropped.
-const SWEEP: Duration = Duration::from_millis(1);
+/// Between two checks whether readers have left what is to be dropped.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 impl Builder {
     pub fn start(relay: &Arc<Relay<Draft>>, limits: Limits, policy: Policy) -> Self {
-        let desk = Arc::new(Desk { orders: Mutex::default(), changed: Condvar::new() });
-        let (own, relay) = (Arc::clone(&desk), Arc::clone(relay));
+        let shared = Arc::new(Shared { orders: Mutex::default(), changed: Condvar::new() });
+        let (own, relay) = (Arc::clone(&shared), Arc::clone(relay));
         thread::spawn(move || own.work(&relay, &limits, &policy));
-        Builder { desk }
+        Builder { shared }
     }
 
     /// Has prints of earlier drafts dropped when readers have left them.
-    pub fn sweep(&self) {
-        self.desk.orders().unswept = true;
-        self.desk.changed.notify_all();
+    pub fn drop_outdated(&self) {
+        self.shared.orders().has_outdated = true;
+        self.shared.changed.notify_all();
     }
 
-    /// Notes what a change tells: when the trees are worn, others are wanted.
-    pub fn note(&self, wear: Wear) {
-        if !wear.is_worn {
+    /// Notes the report of a change: the trees are rebuilt if it says so.
+    pub fn note(&self, report: ChangeReport) {
+        if !report.wants_rebuild {
             return;
         }
-        let mut orders = self.desk.orders();
-        if !orders.wanted && !orders.at_work && wear.pending >= orders.patience {
+        let mut orders = self.shared.orders();
+        if !orders.wanted && !orders.at_work && report.pending >= orders.patience {
             orders.wanted = true;
-            self.desk.changed.notify_all();
+            self.shared.changed.notify_all();
         }
     }
 
     pub fn settle(&self) {
-        let mut orders = self.desk.orders();
+        let mut orders = self.shared.orders();
         // What is being built may lack the last changes.
         while orders.at_work {
-            orders = self.desk.wait(orders);
+            orders = self.shared.wait(orders);
         }
         orders.wanted = true;
-        self.desk.changed.notify_all();
+        self.shared.changed.notify_all();
         while orders.wanted || orders.at_work {
-            orders = self.desk.wait(orders);
+            orders = self.shared.wait(orders);
         }
     }
 
     pub fn trouble(&self) -> Option<BuildError> {
-        self.desk.orders().trouble.clone()
+        self.shared.orders().trouble.clone()
     }
 }
 
 impl Drop for Builder {
     fn drop(&mut self) {
-        self.desk.orders().closing = true;
-        self.desk.changed.notify_all();
+        self.shared.orders().closing = true;
+        self.shared.changed.notify_all();
     }
 }
 
-impl Desk {
+impl Shared {
     fn work(&self, relay: &Relay<Draft>, limits: &Limits, policy: &Policy) {
         while self.next_order(relay) {
             let (shape, number) = relay.begin(Draft::shape);
@@ -103,8 +103,8 @@ impl Desk {
             while relay.look(|draft| draft.list(&mut rules)) {
                 thread::sleep(PAUSE);
             }
-            let planted = Draft::of(&shape, &rules, limits, policy, number);
-            let finished = match planted {
+            let built = Draft::of(&shape, &rules, limits, policy, number);
+            let finished = match built {
                 Ok(draft) => relay.finish(draft),
                 Err(error) => {
                     relay.abandon();
@@ -119,13 +119,14 @@ impl Desk {
         }
     }
 
-    /// Waits until other trees are wanted, and sweeps meanwhile; false at the end.
+    /// Waits until the trees are to be rebuilt, and drops outdated prints meanwhile; false at the
+    /// end.
     fn next_order(&self, relay: &Relay<Draft>) -> bool {
         loop {
-            let left = relay.sweep();
+            let left = relay.drop_outdated();
             let mut orders = self.orders();
-            if !orders.wanted && !orders.closing && !mem::take(&mut orders.unswept) {
-                orders = if left { self.wait_for(orders, SWEEP) } else { self.wait(orders) };
+            if !orders.wanted && !orders.closing && !mem::take(&mut orders.has_outdated) {
+                orders = if left { self.wait_for(orders, LOOK_PAUSE) } else { self.wait(orders) };
             }
             if orders.wanted || orders.closing {
                 (orders.wanted, orders.at_work) = (false, true);

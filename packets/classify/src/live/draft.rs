@@ -1,4 +1,4 @@
-//! The rules as who changes them has them: trees that are changed entry by entry, and the ranks of
+//! The writer's version of the rules: trees that are changed entry by entry, and the ranks of
 //! rules. Readers have prints of it, which share the chunks.
 #![allow(unsafe_code, reason = "writing chunks that no reader looks at, beside others")]
 
@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use widelane_cpu::{Policy, Room};
 
-use super::seats::{self, Seat};
+use super::slots::{self, Slot};
 use super::{Candidate, Strength, relay};
 use crate::build::{self, BuildError, Edits, Encoded, Forest, Place, Plan, Run, categories_of};
 use crate::rule::{Layout, RuleSet};
-use crate::run::shelf::Shelf;
+use crate::run::shared::SharedChunks;
 use crate::table::{Gone, Part, RANK_MAX, Table, category_place};
 use crate::{Classifier, Limits, LookupError};
 
-/// Rules, planted.
+/// Rules in trees that can be changed.
 #[derive(Debug)]
 pub(super) struct Draft {
     /// No rules, but all else.
@@ -27,12 +27,12 @@ pub(super) struct Draft {
     pub(super) encoded: Encoded,
     pub(super) forest: Forest,
     /// The chunks of the forest, as readers look at them.
-    shelf: Arc<Shelf>,
+    shared: Arc<SharedChunks>,
     /// Chunks that the forest does not need any more, and the first change that readers must have
     /// seen before they are written again.
     released: VecDeque<(u64, Run)>,
-    pub(super) rules: BTreeMap<Strength, Planted>,
-    /// Rules that are gone, and stay where they stood until other trees are planted.
+    pub(super) rules: BTreeMap<Strength, Placed>,
+    /// Rules that are gone, and stay where they stood until they are cleaned up.
     pub(super) gone: Gone,
     /// Behind all ranks that a rule can have.
     pub(super) ranks_end: u32,
@@ -50,9 +50,9 @@ pub(super) struct Draft {
     written: Written,
 }
 
-/// A rule in its tree.
+/// A rule in its tree or list.
 #[derive(Debug)]
-pub(super) struct Planted {
+pub(super) struct Placed {
     pub candidate: Arc<Candidate>,
     pub entries: Range<u32>,
     pub rank: u32,
@@ -83,11 +83,11 @@ pub(super) struct Change {
     pub new: Option<Arc<Candidate>>,
 }
 
-/// What a change tells about the trees.
+/// What a change reports about the trees.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wear {
-    /// Whether other trees would be better.
-    pub is_worn: bool,
+pub(super) struct ChangeReport {
+    /// Whether the trees should be rebuilt.
+    pub wants_rebuild: bool,
     /// How many changes there have been since these have grown.
     pub pending: usize,
     /// Cells that the change has looked at, and rules that it has written.
@@ -96,23 +96,23 @@ pub(super) struct Wear {
 
 /// A print that is further behind is not corrected.
 const JOURNAL_MAX: usize = 1024;
-/// Rules that are listed while those who change some wait.
+/// Rules that are listed at once, while writers wait.
 const LISTED_AT_ONCE: usize = 256;
-/// Trees are worn when so many rules are not in any but in the list.
+/// The trees are rebuilt when this many rules are in lists behind them.
 const LISTED_MAX: usize = 32;
-/// Or when so many are gone that still stand there, or hid so many others.
+/// Or when this many are gone that still stand there, or this many are shadowed.
 const GONE_MAX: usize = 32;
-const SHELTERED_MAX: usize = 512;
-/// Or when they have grown by one in this many, and so many bytes besides.
+const SHADOWED_MAX: usize = 512;
+/// Or when they have grown by this fraction, and this many bytes besides.
 const GROWTH_SHARE: usize = 4;
 const GROWTH_BYTES: usize = 64 << 10;
-/// Or when all rules have changed, and so many besides.
+/// Or when as many rules have changed as there are, and this many besides.
 const CHANGES_MAX: usize = 64;
 /// Ranks for each rule where there are several categories: they take up memory there.
 const RANKS_EACH: usize = 256;
 
 impl Draft {
-    /// Plants rules, the strongest first. Of `shape`, the rules do not count.
+    /// Builds the trees of rules, given the strongest first. The rules of `shape` are ignored.
     pub fn of(
         shape: &RuleSet,
         candidates: &[Arc<Candidate>],
@@ -131,7 +131,7 @@ impl Draft {
             1 => RANK_MAX,
             _ => (RANKS_EACH * set.rules.len()).clamp(1 << 16, RANK_MAX as usize) as u32,
         };
-        let ranks = seats::ranks(&candidates, ranks_end)?;
+        let ranks = slots::ranks(&candidates, ranks_end)?;
         let grown = build::grow(&set, limits, &ranks, true)?;
         let mut entries = 0..0;
         let mut rules = BTreeMap::new();
@@ -140,7 +140,7 @@ impl Draft {
             let count = count.take_while(|other| **other == rank).count() as u32;
             entries = entries.end..entries.end + count;
             let (candidate, entries) = (Arc::clone(candidate), entries.clone());
-            rules.insert(candidate.strength, Planted { candidate, entries, rank });
+            rules.insert(candidate.strength, Placed { candidate, entries, rank });
         }
         let mut categories = Vec::new();
         if set.categories > 1 {
@@ -151,11 +151,13 @@ impl Draft {
         let changes = rules.len() + CHANGES_MAX;
         encoded.reserve(changes);
         forest.lift_limits(changes, forest.chunks.len() + FREE_WORDS);
-        forest
-            .plant_reserve(&encoded, rules.values().map(|rule: &Planted| rule.entries.clone()))?;
+        forest.build_hidden_tree(
+            &encoded,
+            rules.values().map(|rule: &Placed| rule.entries.clone()),
+        )?;
         forest.take_edits();
         forest.take_work();
-        let (shelf, refuge) = (shelved(&forest), forest.roots().refuge);
+        let (shared, shadowed) = (share(&forest), forest.roots().shadowed);
         Ok(Draft {
             shape: RuleSet { rules: Vec::new(), ..set },
             limits: *limits,
@@ -164,10 +166,10 @@ impl Draft {
             plan,
             encoded,
             forest,
-            shelf,
+            shared,
             released: VecDeque::new(),
             rules,
-            gone: Gone { ranks: Vec::new(), refuge },
+            gone: Gone { ranks: Vec::new(), shadowed },
             ranks_end,
             categories,
             number,
@@ -189,10 +191,10 @@ impl Draft {
         self.forest.listed()
     }
 
-    /// How many rules share a rank, of those that most do.
+    /// How many rules share the rank that most rules share.
     #[cfg(test)]
     pub fn largest_share(&self) -> usize {
-        let rules: Vec<&Planted> = self.rules.values().collect();
+        let rules: Vec<&Placed> = self.rules.values().collect();
         rules.chunk_by(|one, other| one.rank == other.rank).map(<[_]>::len).max().unwrap_or(0)
     }
 
@@ -207,18 +209,18 @@ impl Draft {
         let listed = rules.last().map_or(Bound::Unbounded, |last| Bound::Excluded(last.strength));
         let before = rules.len();
         let next = self.rules.range((listed, Bound::Unbounded)).take(LISTED_AT_ONCE);
-        rules.extend(next.map(|(_, planted)| Arc::clone(&planted.candidate)));
+        rules.extend(next.map(|(_, placed)| Arc::clone(&placed.candidate)));
         rules.len() - before == LISTED_AT_ONCE
     }
 
-    fn wear(&self, work: usize) -> Wear {
+    fn report(&self, work: usize) -> ChangeReport {
         let growth_max = self.grown_bytes / GROWTH_SHARE + GROWTH_BYTES;
-        let is_worn = self.forest.listed() >= LISTED_MAX
+        let wants_rebuild = self.forest.listed() >= LISTED_MAX
             || self.gone.ranks.len() >= GONE_MAX
-            || self.forest.sheltered() >= SHELTERED_MAX
+            || self.forest.shadowed() >= SHADOWED_MAX
             || self.forest.bytes() > self.grown_bytes + growth_max
             || self.pending > self.rules.len() + CHANGES_MAX;
-        Wear { is_worn, pending: self.pending, work }
+        ChangeReport { wants_rebuild, pending: self.pending, work }
     }
 
     fn edit(&mut self, change: &Change) -> Result<(), BuildError> {
@@ -232,35 +234,35 @@ impl Draft {
         }
     }
 
-    /// Goes on with what earlier changes have left to be done.
+    /// Goes on with the work that earlier changes have deferred.
     fn go_on(&mut self) -> Result<(), BuildError> {
-        for swept in self.forest.go_on(&self.encoded) {
-            let rank = self.encoded.ranks[swept.start as usize];
+        for cleaned in self.forest.go_on(&self.encoded) {
+            let rank = self.encoded.ranks[cleaned.start as usize];
             self.gone.ranks.retain(|gone| *gone != rank);
         }
         match self.gone.ranks.is_empty() {
-            true => self.forest.empty_refuge(&self.encoded),
+            true => self.forest.clear_shadowed_list(&self.encoded),
             false => Ok(()),
         }
     }
 
-    /// Whether it takes long to write a rule anew where it stands, or to take it out.
+    /// Whether it takes long to rewrite a rule where it stands, or to remove it.
     fn is_broad(&self, candidate: &Candidate, goes: bool) -> bool {
-        let planted = self.rules.get(&candidate.strength);
-        planted.is_some_and(|of| self.forest.is_broad(&self.encoded, of.entries.clone(), goes))
+        let placed = self.rules.get(&candidate.strength);
+        placed.is_some_and(|of| self.forest.is_broad(&self.encoded, of.entries.clone(), goes))
     }
 
     /// Has a rule give another result.
     fn restate(&mut self, candidate: &Arc<Candidate>) -> Result<(), BuildError> {
-        let Some(planted) = self.rules.get_mut(&candidate.strength) else { return Ok(()) };
-        planted.candidate = Arc::clone(candidate);
-        let ids = planted.entries.clone();
+        let Some(placed) = self.rules.get_mut(&candidate.strength) else { return Ok(()) };
+        placed.candidate = Arc::clone(candidate);
+        let ids = placed.entries.clone();
         self.encoded.results[ids.start as usize..ids.end as usize].fill(candidate.rule.result);
         self.forest.rewrite(&self.encoded, ids)
     }
 
-    /// Puts a rule in the place of another. What else stands in its own place goes too, and what is
-    /// not there need not go: so changes can be made that a list of rules has in part already.
+    /// Replaces a rule by another. A rule of the new one's strength is removed, too, and an old one
+    /// that is not there is ignored: so changes can be applied that the rules contain already.
     fn replace(
         &mut self,
         old: Option<&Candidate>,
@@ -272,16 +274,16 @@ impl Draft {
             .map(|of| (of.strength, self.is_broad(of, true)))
             .collect();
         let stays = places.last().is_some_and(|(_, is_broad)| *is_broad);
-        let planted = new.map(|new| self.plant(new, stays)).transpose()?.flatten();
+        let placed = new.map(|new| self.insert(new, stays)).transpose()?.flatten();
         for (place, is_broad) in places {
             let Some(there) = self.rules.get(&place) else { continue };
             let (rank, entries) = (there.rank, there.entries.clone());
             let removed = match is_broad {
-                true => self.forest.forsake(&self.encoded, entries),
+                true => self.forest.mark_gone(&self.encoded, entries),
                 false => self.forest.remove(&self.encoded, entries),
             };
             if let Err(error) = removed {
-                if let Some(new) = planted {
+                if let Some(new) = placed {
                     self.forest.remove(&self.encoded, new.entries)?;
                 }
                 return Err(error);
@@ -292,29 +294,29 @@ impl Draft {
                 self.gone.ranks.insert(behind, rank);
             }
         }
-        if let Some(new) = planted {
+        if let Some(new) = placed {
             self.categorise(new.rank, new.candidate.rule.categories);
             self.rules.insert(new.candidate.strength, new);
         }
         Ok(())
     }
 
-    /// Plants a rule, if it is of any category. It has the seat of the one that it replaces, or one
-    /// of its own if that one `stays` where it stands.
-    fn plant(
+    /// Inserts a rule, if it is of any category. It takes the slot of the one that it replaces, or
+    /// one of its own if that one `stays` where it stands.
+    fn insert(
         &mut self,
         candidate: &Arc<Candidate>,
         stays: bool,
-    ) -> Result<Option<Planted>, BuildError> {
+    ) -> Result<Option<Placed>, BuildError> {
         let wanted = categories_of(self.shape.categories);
         if candidate.rule.categories & wanted == 0 {
             return Ok(None);
         }
-        let seat = match self.rules.get(&candidate.strength) {
-            Some(replaced) if !stays => self.seat_of(replaced),
-            _ => self.free_seat(candidate.strength)?,
+        let slot = match self.rules.get(&candidate.strength) {
+            Some(replaced) if !stays => self.slot_of(replaced),
+            _ => self.free_slot(candidate.strength)?,
         };
-        let Seat { rank, mut place } = seat;
+        let Slot { rank, mut place } = slot;
         let layout = &self.shape.layout;
         let entries = self.encoded.push(&candidate.rule, rank, wanted, layout, &self.plan)?;
         if place == Place::Any && self.forest.bytes() > self.limits.table_bytes {
@@ -325,7 +327,7 @@ impl Draft {
             self.tie(candidate.strength, rank, &entries);
         }
         self.forest.insert(&self.encoded, entries.clone(), place)?;
-        Ok(Some(Planted { candidate: Arc::clone(candidate), entries, rank }))
+        Ok(Some(Placed { candidate: Arc::clone(candidate), entries, rank }))
     }
 
     /// Writes down the categories of a rank.
@@ -350,20 +352,21 @@ impl Draft {
             })
     }
 
-    /// Writes chunks of the forest to the shelf, or all of them to another if it is full.
-    fn shelve(&mut self, chunks: &[Range<usize>]) {
+    /// Writes chunks of the forest to the memory that prints share, or all of them to new memory if
+    /// that is full.
+    fn write_chunks(&mut self, chunks: &[Range<usize>]) {
         let mut ranges = chunks.iter();
         let fits = ranges.all(|range| {
             let words = &self.forest.chunks[range.clone()];
             // SAFETY: a change writes only chunks that were behind all others, or that `recycle`
             // has given back: no print that a reader holds leads there, nor one that it can come
-            // to before it is corrected. Readers learn of what is written when the next print is
-            // published; and who changes something has the draft alone.
-            unsafe { self.shelf.write(range.start, words) }
+            // to before it is corrected. What is written becomes visible to readers when the next
+            // print is published; and a writer has the draft to itself.
+            unsafe { self.shared.write(range.start, words) }
         });
         if !fits {
-            // Prints that share the old one cannot be corrected, so nobody looks at this yet.
-            self.shelf = shelved(&self.forest);
+            // Prints that share the old memory cannot be corrected, so no reader sees this yet.
+            self.shared = share(&self.forest);
             self.released.drain(..).for_each(|(_, run)| self.forest.reuse(run));
         }
     }
@@ -371,26 +374,26 @@ impl Draft {
 
 impl relay::Draft for Draft {
     type Change = Change;
-    type Outcome = Wear;
+    type Outcome = ChangeReport;
     type Print = Print;
     type Refusal = BuildError;
 
-    fn apply(&mut self, change: &Change) -> Result<Wear, BuildError> {
+    fn apply(&mut self, change: &Change) -> Result<ChangeReport, BuildError> {
         let edited = self.edit(change);
-        let swept = self.go_on();
+        let cleaned = self.go_on();
         let work = self.forest.take_work();
         // A change that is refused may have written too, nothing that lookups would notice.
         let Edits { index, chunks, released } = self.forest.take_edits();
         self.written.index.extend(index);
         self.released.extend(released.into_iter().map(|run| (self.number + 1, run)));
-        self.shelve(&chunks);
-        edited.and(swept)?;
+        self.write_chunks(&chunks);
+        edited.and(cleaned)?;
         (self.number, self.pending) = (self.number + 1, self.pending + 1);
         if self.journal.len() == JOURNAL_MAX {
             self.journal.pop_front();
         }
         self.journal.push_back(std::mem::take(&mut self.written));
-        Ok(self.wear(work))
+        Ok(self.report(work))
     }
 
     fn print(&self) -> Print {
@@ -407,7 +410,7 @@ impl relay::Draft for Draft {
             category_masks: &self.categories,
         };
         let free = content.index.len() + FREE_WORDS;
-        let mut table = Table::sharing(content, Arc::clone(&self.shelf), free);
+        let mut table = Table::sharing(content, Arc::clone(&self.shared), free);
         table.set_gone(&self.gone);
         let classifier = Classifier::choose(Arc::new(table), &self.policy);
         Print { number: self.number, pending: self.pending, classifier }
@@ -417,8 +420,8 @@ impl relay::Draft for Draft {
         let behind = (self.number - print.number) as usize;
         let Some(kept) = self.journal.len().checked_sub(behind) else { return false };
         let Some(table) = print.classifier.table_mut() else { return false };
-        let shares = |shelf| Arc::ptr_eq(shelf, &self.shelf);
-        if !table.shelf().is_some_and(shares)
+        let shares = |shared| Arc::ptr_eq(shared, &self.shared);
+        if !table.shared().is_some_and(shares)
             || !self.journal.range(kept..).all(|written| self.copy(written, table))
         {
             return false;
@@ -437,13 +440,13 @@ impl relay::Draft for Draft {
     }
 }
 
-/// A print has room for as many more words of the index, a shelf for three times as many chunks,
-/// and both for so many words besides; what is never written takes up no memory.
+/// A print has room for as many more words of the index, the shared memory for three times as many
+/// chunks, and both for this many words besides; what is never written takes up no memory.
 const FREE_WORDS: usize = 1 << 16;
 
 /// The chunks of a forest, for readers.
-fn shelved(forest: &Forest) -> Arc<Shelf> {
-    Arc::new(Shelf::new(&forest.chunks, 3 * forest.chunks.len() + FREE_WORDS))
+fn share(forest: &Forest) -> Arc<SharedChunks> {
+    Arc::new(SharedChunks::new(&forest.chunks, 3 * forest.chunks.len() + FREE_WORDS))
 }
 
 impl Print {

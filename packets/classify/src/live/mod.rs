@@ -1,9 +1,9 @@
 //! Rule sets that change while packets are looked up.
 //!
-//! A [`Live`] set keeps the trees of its table so that rules can be planted in them and taken out,
-//! one by one. Readers look packets up in prints of the table: who changes a rule corrects a print
-//! that no reader holds, and publishes it in one step. A reader never waits, and sees one version
-//! in all packets of a call. When the trees are worn, a thread plants others in the background.
+//! A [`Live`] set keeps the trees of its table so that rules can be inserted and removed, one by
+//! one. Readers look packets up in prints of the table: a writer corrects a print that no reader
+//! holds, and publishes it in one step. A reader never waits, and sees one version in all packets
+//! of a call. A thread rebuilds the trees in the background when they have become inefficient.
 //!
 //! # Examples
 //!
@@ -40,7 +40,7 @@ mod builder;
 mod draft;
 mod published;
 mod relay;
-mod seats;
+mod slots;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -63,8 +63,7 @@ use crate::{Limits, LookupError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(pub u64);
 
-/// So many cells a change looks at, and rules it writes, at the most; see
-/// docs/program/live-rules.md.
+/// How many cells a change looks at, and rules it writes, at most; see docs/program/live-rules.md.
 pub const WORK_MAX: usize = 192 << 10;
 
 /// Why a set was not changed.
@@ -77,7 +76,7 @@ pub enum UpdateError {
     /// The rules cannot be built into a table.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// Readers count on where the fields lie and how many results there are.
+    /// Readers rely on where the fields lie and how many results there are.
     #[error("the new rules look at other fields or have other categories; begin another set")]
     OtherShape,
 }
@@ -125,7 +124,7 @@ struct Strength {
 }
 
 impl Live {
-    /// Builds a table of a set, and starts the thread that will build the next ones.
+    /// Builds a table of a set, and starts the thread that will rebuild it.
     ///
     /// # Errors
     ///
@@ -167,7 +166,7 @@ impl Live {
         Ok(RuleId(id))
     }
 
-    /// Takes a rule away, and returns it. No reader sees it when this returns.
+    /// Removes a rule, and returns it. No reader sees it any more when this returns.
     ///
     /// # Errors
     ///
@@ -217,7 +216,7 @@ impl Live {
         new.enlist(&set.rules);
         let draft = Draft::of(set, &new.candidates(), &self.limits, &self.policy, number)?;
         self.relay.reset(draft);
-        self.builder.sweep();
+        self.builder.drop_outdated();
         *roll = new;
         Ok(())
     }
@@ -234,7 +233,7 @@ impl Live {
         self.relay.latest().number
     }
 
-    /// How many changes there have been since the trees were planted that lookups go through.
+    /// How many changes there have been since the trees were built that lookups go through.
     pub fn pending(&self) -> usize {
         self.relay.latest().pending
     }
@@ -245,13 +244,13 @@ impl Live {
         self.heaviest.load(Ordering::Relaxed)
     }
 
-    /// Why no other trees could be planted when they were wanted, if so. Lookups are right all the
-    /// same, but may get slower with every change.
+    /// Why the trees could not be rebuilt, if so. Lookups are right all the same, but may get
+    /// slower with every change.
     pub fn trouble(&self) -> Option<BuildError> {
         self.builder.trouble()
     }
 
-    /// Has other trees planted of the rules as they are now, and waits for it.
+    /// Has the trees rebuilt from the rules as they are now, and waits for it.
     pub fn settle(&self) {
         self.builder.settle();
     }
@@ -270,20 +269,20 @@ impl Live {
             build::check_rule(&new.rule, &self.layout)?;
         }
         let change = Change { old: old.cloned(), new: new.cloned() };
-        let wear = match self.relay.change(change.clone()) {
-            // Thousands that trees could not take have come since these were planted.
+        let report = match self.relay.change(change.clone()) {
+            // Since the trees were built, thousands of rules have come that trees cannot take.
             Err(BuildError::LeafTooLong { .. } | BuildError::TooManyRules { .. }) => {
                 self.builder.settle();
                 self.relay.change(change)?
             }
             outcome => outcome?,
         };
-        self.heaviest.fetch_max(wear.work, Ordering::Relaxed);
-        self.builder.note(wear);
+        self.heaviest.fetch_max(report.work, Ordering::Relaxed);
+        self.builder.note(report);
         Ok(())
     }
 
-    /// A panic elsewhere does not poison it: rules are entered and taken out in one step.
+    /// A panic elsewhere does not poison it: rules are inserted and removed in one step.
     fn roll(&self) -> MutexGuard<'_, Roll> {
         self.roll.lock().unwrap_or_else(PoisonError::into_inner)
     }

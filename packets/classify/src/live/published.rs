@@ -1,5 +1,5 @@
-//! The one place where writers hand a value to readers who never wait; and the stand-in with which
-//! loom explores what is built upon it.
+//! The one place where writers hand a value to readers, which never wait; and the stand-in with
+//! which loom explores what is built upon it.
 
 #[cfg(not(loom))]
 mod cell {
@@ -23,8 +23,8 @@ mod cell {
             Published(Arc::new(ArcSwap::new(value)))
         }
 
-        /// Replaces the value, and returns the one before. No reader comes to that any more; those
-        /// who hold it are counted by the `Arc`.
+        /// Replaces the value, and returns the one before. Readers cannot reach that any more; the
+        /// `Arc` counts those that still hold it.
         pub fn replace(&self, value: Arc<T>) -> Arc<T> {
             self.0.swap(value)
         }

@@ -1,14 +1,14 @@
-//! How changes reach readers, and go on while another draft is being made from an old one: none is
-//! lost, and none is seen twice.
+//! How changes reach readers, and go on while a new draft is being built from an old one: none is
+//! lost, and none is applied twice.
 //!
-//! Who changes something changes the *draft*, which nobody else sees; readers have *prints* of it.
-//! A print that readers have left is corrected, and published again. Who builds takes what the
-//! draft is made of, works as long as it takes, and comes back with another draft that means the
-//! same; what was changed meanwhile stands in the journal, and is applied to the new draft before
-//! prints of that are published.
+//! A writer changes the *draft*, which only it sees; readers have *prints* of it. A print that
+//! readers have left is corrected, and published again. The builder copies what the draft is made
+//! of, works as long as it takes, and returns another draft that means the same. Changes made
+//! meanwhile are in the journal, and are applied to the new draft before prints of it are
+//! published.
 //!
-//! Prints may share what they are made of. So a draft is told which of its prints readers may still
-//! hold before it writes again what those led to.
+//! Prints may share memory. So before a draft reuses memory, [`Draft::recycle`] gets the oldest
+//! print that readers may still hold.
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -28,7 +28,7 @@ use super::published::{Latest, Published, View};
 /// What changes are made in.
 pub trait Draft: Debug {
     type Change: Debug;
-    /// What a change tells who makes it.
+    /// What a change returns to the writer.
     type Outcome;
     /// What readers see.
     type Print: Debug;
@@ -43,8 +43,8 @@ pub trait Draft: Debug {
     /// Makes an earlier print of this draft one of the draft as it is; false if that cannot be.
     fn correct(&self, print: &mut Self::Print) -> bool;
 
-    /// Has the draft use again what no print needs any more: readers hold the latest one, and of
-    /// those before it none that is earlier than `oldest`; none at all if there is no such.
+    /// Lets the draft reuse what no print needs any more. Readers hold the latest print, and none
+    /// that is earlier than `oldest`; without `oldest`, they hold the latest one only.
     fn recycle(&mut self, oldest: Option<&Self::Print>);
 }
 
@@ -53,33 +53,32 @@ pub trait Draft: Debug {
 pub struct Relay<D: Draft> {
     published: Published<D::Print>,
     /// Held while something is changed, so that one print follows from the other.
-    desk: Mutex<Desk<D>>,
+    state: Mutex<State<D>>,
 }
 
 #[derive(Debug)]
-struct Desk<D: Draft> {
+struct State<D: Draft> {
     draft: D,
-    /// Changes since a build began; none while nobody builds.
+    /// Changes since a build began; none while no build is under way.
     journal: Option<Vec<D::Change>>,
     /// Earlier prints, the latest last. Readers may still hold them.
     prints: Vec<Arc<D::Print>>,
-    /// Prints of earlier drafts, which readers may still hold. They are dropped by who asks for it
-    /// ([`Relay::sweep`]), since that takes long.
+    /// Prints of earlier drafts, which readers may still hold. [`Relay::drop_outdated`] drops them,
+    /// since that takes long.
     outdated: Vec<Arc<D::Print>>,
-    /// Changes that builds have caught up with. Who changes something drops them, a few at a time:
-    /// memory that another thread gives back, all at once, would have the next change wait.
+    /// Changes that builds have caught up with. Writers drop them, a few at a time: if another
+    /// thread freed them all at once, the next change would have to wait for the allocator.
     spent: Vec<D::Change>,
 }
 
-/// So many changes, for each round, may be applied while all others wait.
+/// How many changes, for each round, may be applied while all others wait.
 const LAST_CHANGES: usize = 2;
-/// So many changes that are spent are dropped with each that is made.
+/// How many spent changes are dropped with each change that is made.
 const DROPPED: usize = 2;
-/// How often one that changes something lets others go first before it makes another print, since
-/// readers hold all there are.
+/// How often a writer yields before it makes another print, when readers hold all there are.
 const PATIENCE: usize = if cfg!(loom) { 1 } else { 64 };
-/// Prints that a draft begins with. Two do if all readers leave in time; with a third, one who
-/// loses its CPU in the middle of a call costs nobody the time to make another.
+/// Prints that a draft begins with. Two suffice if all readers leave in time; with a third, no
+/// writer has to make another when a reader loses its CPU in the middle of a call.
 const PRINTS: usize = if cfg!(loom) { 2 } else { 3 };
 /// More besides the one that readers see are of no use.
 const PRINTS_MAX: usize = 3;
@@ -90,8 +89,8 @@ impl<D: Draft> Relay<D> {
         let [print, spare @ ..] = draft.prints();
         let (published, prints) = (Published::new(print), spare.to_vec());
         let (journal, outdated, spent) = (None, Vec::new(), Vec::new());
-        let desk = Desk { draft, journal, prints, outdated, spent };
-        Relay { published, desk: Mutex::new(desk) }
+        let state = State { draft, journal, prints, outdated, spent };
+        Relay { published, state: Mutex::new(state) }
     }
 
     /// The latest print.
@@ -106,20 +105,20 @@ impl<D: Draft> Relay<D> {
 
     /// Makes a change; readers see it when this returns.
     pub fn change(&self, change: D::Change) -> Result<D::Outcome, D::Refusal> {
-        let mut desk = self.desk();
-        desk.recycle();
-        let outcome = desk.draft.apply(&change)?;
-        let print = desk.next_print();
+        let mut state = self.state();
+        state.recycle();
+        let outcome = state.draft.apply(&change)?;
+        let print = state.next_print();
         let replaced = self.published.replace(print);
-        desk.prints.push(replaced);
-        if let Some(journal) = &mut desk.journal {
+        state.prints.push(replaced);
+        if let Some(journal) = &mut state.journal {
             journal.push(change);
         }
-        desk.correct_spare_prints();
-        let surplus = desk.surplus_print();
-        let kept = desk.spent.len().saturating_sub(DROPPED);
-        desk.spent.truncate(kept);
-        drop(desk);
+        state.correct_spare_prints();
+        let surplus = state.surplus_print();
+        let kept = state.spent.len().saturating_sub(DROPPED);
+        state.spent.truncate(kept);
+        drop(state);
         drop(surplus);
         Ok(outcome)
     }
@@ -128,64 +127,64 @@ impl<D: Draft> Relay<D> {
     /// nothing.
     pub fn reset(&self, draft: D) {
         let prints = draft.prints();
-        let mut desk = self.desk();
-        desk.journal = None;
-        let replaced = self.put(&mut desk, draft, prints);
-        drop(desk);
+        let mut state = self.state();
+        state.journal = None;
+        let replaced = self.put(&mut state, draft, prints);
+        drop(state);
         drop(replaced);
     }
 
-    /// Begins a build: what is to be known of the draft. One build at a time.
+    /// Begins a build, and returns what it needs of the draft. One build at a time.
     pub fn begin<T>(&self, parts: impl FnOnce(&D) -> T) -> T {
-        let mut desk = self.desk();
-        desk.journal = Some(Vec::new());
-        parts(&desk.draft)
+        let mut state = self.state();
+        state.journal = Some(Vec::new());
+        parts(&state.draft)
     }
 
-    /// What else is to be known of the draft. If that is asked piece by piece, the pieces have some
-    /// of the changes that the journal has too.
+    /// What else a build needs of the draft. If it is read piece by piece, the pieces contain some
+    /// of the changes that are in the journal, too.
     pub fn look<T>(&self, piece: impl FnOnce(&D) -> T) -> T {
-        piece(&self.desk().draft)
+        piece(&self.state().draft)
     }
 
     /// Drops prints of earlier drafts that readers have left; false if there are none left to drop.
-    pub fn sweep(&self) -> bool {
-        let mut desk = self.desk();
+    pub fn drop_outdated(&self) -> bool {
+        let mut state = self.state();
         let unused: Vec<_> =
-            desk.outdated.extract_if(.., |print| Arc::get_mut(print).is_some()).collect();
-        let left = !desk.outdated.is_empty();
-        drop(desk);
+            state.outdated.extract_if(.., |print| Arc::get_mut(print).is_some()).collect();
+        let left = !state.outdated.is_empty();
+        drop(state);
         drop(unused);
         left
     }
 
     /// Ends a build that came to nothing.
     pub fn abandon(&self) {
-        self.desk().journal = None;
+        self.state().journal = None;
     }
 
     /// Ends a build: catches up with the changes made meanwhile, and publishes.
     pub fn finish(&self, mut draft: D) -> Result<(), D::Refusal> {
         let mut prints: Option<Prints<D>> = None;
         for round in 1.. {
-            let mut desk = self.desk();
-            let Some(journal) = desk.journal.take() else { return Ok(()) };
-            // While many are applied, and while prints are made, others go on changing; the last
-            // few they wait for. These may be more with every round: it may be that others change
-            // as fast as is caught up here.
+            let mut state = self.state();
+            let Some(journal) = state.journal.take() else { return Ok(()) };
+            // Writers go on while many changes are applied here and prints are made; they wait for
+            // the last few only. These may be more with every round, since writers may make changes
+            // as fast as they are applied here.
             if let Some(prints) = prints.take_if(|_| journal.len() <= LAST_CHANGES * round) {
                 draft.catch_up(&journal)?;
-                desk.spent.extend(journal);
+                state.spent.extend(journal);
                 let prints = prints.map(|print| draft.corrected(print));
-                let replaced = self.put(&mut desk, draft, prints);
-                drop(desk);
+                let replaced = self.put(&mut state, draft, prints);
+                drop(state);
                 drop(replaced);
                 return Ok(());
             }
-            desk.journal = Some(Vec::new());
-            drop(desk);
+            state.journal = Some(Vec::new());
+            drop(state);
             let applied = draft.catch_up(&journal);
-            self.desk().spent.extend(journal);
+            self.state().spent.extend(journal);
             if let Err(refusal) = applied {
                 self.abandon();
                 return Err(refusal);
@@ -200,17 +199,17 @@ impl<D: Draft> Relay<D> {
 
     /// Puts a draft and its prints in the place of the old one, which is returned: dropping it
     /// takes long.
-    fn put(&self, desk: &mut Desk<D>, draft: D, prints: Prints<D>) -> D {
+    fn put(&self, state: &mut State<D>, draft: D, prints: Prints<D>) -> D {
         let [print, spare @ ..] = prints;
-        desk.outdated.push(self.published.replace(print));
-        let old_prints = mem::replace(&mut desk.prints, spare.to_vec());
-        desk.outdated.extend(old_prints);
-        mem::replace(&mut desk.draft, draft)
+        state.outdated.push(self.published.replace(print));
+        let old_prints = mem::replace(&mut state.prints, spare.to_vec());
+        state.outdated.extend(old_prints);
+        mem::replace(&mut state.draft, draft)
     }
 
     /// A panic elsewhere does not poison it: prints are published whole.
-    fn desk(&self) -> MutexGuard<'_, Desk<D>> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -243,11 +242,11 @@ trait Corrected: Draft {
 
 impl<D: Draft> Corrected for D {}
 
-impl<D: Draft> Desk<D> {
+impl<D: Draft> State<D> {
     /// A print of the draft as it is: an earlier one that no reader holds, or another.
     fn next_print(&mut self) -> Arc<D::Print> {
         for _ in 0..PATIENCE {
-            // No reader comes to a print that is not published: who is alone stays so.
+            // No reader can reach a print that is not published: one that no reader holds stays so.
             if let Some(at) = self.prints.iter_mut().rposition(|of| Arc::get_mut(of).is_some()) {
                 return self.draft.corrected(self.prints.remove(at));
             }
@@ -264,9 +263,9 @@ impl<D: Draft> Desk<D> {
         }
     }
 
-    /// Tells the draft which of its earlier prints readers may still hold.
+    /// Has the draft recycle what only prints needed that readers have left.
     fn recycle(&mut self) {
-        let Desk { draft, prints, .. } = self;
+        let State { draft, prints, .. } = self;
         let held = |print: &mut Arc<D::Print>| Arc::get_mut(print).is_none();
         let oldest = prints.iter_mut().position(held);
         draft.recycle(oldest.map(|at| &*prints[at]));
@@ -393,7 +392,7 @@ mod tests {
             let own = relay.clone();
             let builder = thread::spawn(move || {
                 own.finish(build).unwrap();
-                own.sweep();
+                own.drop_outdated();
             });
             let own = relay.clone();
             let writer = thread::spawn(move || own.change(100).unwrap());
@@ -455,7 +454,7 @@ mod tests {
             relay.reset(Log::of(vec![2], 7));
             relay.change(3).unwrap();
             builder.join().unwrap();
-            relay.sweep();
+            relay.drop_outdated();
             let latest = relay.latest();
             assert_eq!((&latest.first, latest.built), (&vec![2, 3], 7));
         });

@@ -28,7 +28,7 @@ pub const ACCEPT: u32 = 1;
 /// At the first rule that looks at something else, with line and column; and if the chain is
 /// missing.
 pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
-    // Rules without an address do not tell; who wrote them does.
+    // Rules without an address may be of either version; the comment of `ip6tables-save` decides.
     let is_v6 = text.lines().any(|line| line.starts_with('#') && line.contains("ip6tables"));
     let mut bytes = is_v6.then_some(16);
     let mut default = ACCEPT;

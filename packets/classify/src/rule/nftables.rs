@@ -19,9 +19,9 @@ use super::parse::{Cursor, ParseError};
 use super::protocol::protocol;
 use super::{Layout, Match, Rule, RuleSet};
 
-/// Sets of one rule may stand for so many rules.
+/// How many rules the sets of one rule may stand for.
 const CHOICES_MAX: usize = 4096;
-/// All of a file may stand for so many rules, each of which takes some 300 bytes of memory.
+/// How many rules a file may stand for. Each takes some 300 bytes of memory.
 const RULES_MAX: usize = 1 << 20;
 
 /// TCP, UDP, DCCP, SCTP and UDP-Lite.
@@ -32,7 +32,7 @@ const PORTED: [u128; 5] = [6, 17, 33, 132, 136];
 enum Place {
     Outside,
     Table,
-    /// In what is left alone, but for the line that tells that it is the chain.
+    /// In what is left alone, but for the line that says that it is the chain.
     Block,
     Forward,
 }

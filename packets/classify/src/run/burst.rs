@@ -2,26 +2,26 @@
 //!
 //! A few packets are looked up one after the other. More go through the trees side by side, in
 //! loops whose turns do not wait for each other: in every group all packets take the first step,
-//! and all compare the first chunk they come to. Who has to go on is written down without a branch,
-//! and goes on when all groups have been entered. So a processor predicts well and has many loads
-//! under way, and few loops are so short that they cost more than their turns.
+//! and all compare the first chunk they come to. Packets that have to go on are put into a list
+//! without a branch, and go on when all groups have been entered. So a processor predicts well and
+//! has many loads under way, and few loops are too short to be worth their overhead.
 
 use std::hint::select_unpredictable;
 use std::mem;
 
 use super::keys::Recipe;
 use super::list::{List, Writer};
-use super::shelf::Chunks;
+use super::shared::Chunks;
 use crate::table::{Entry, Gone, NOTHING, Node, RULES_PER_CHUNK, Shape, Table, rank_of, verdict};
 
-/// Packets that go side by side.
+/// Packets that are looked up side by side.
 const BURST: usize = 64;
-/// So few packets are looked up one after the other.
+/// Up to this many packets are looked up one after the other.
 pub(super) const FEW: usize = 4;
-/// When so many wait to go on, they do so before the next group is entered: what they find may
+/// When this many wait to go on, they do so before the next group is entered: what they find may
 /// spare them the search there. Fewer would cost more alone than with others.
 const MANY: usize = 8;
-/// If one in so many packets of a burst comes to another node behind the first, all look at two.
+/// If one packet in this many of a burst comes to another node behind the first, all visit two.
 const DEEP: usize = 4;
 /// Places for those that wait.
 const WAITING: usize = BURST + MANY;
@@ -269,7 +269,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
             return;
         }
         *best = *fresh;
-        for &root in self.view.roots.iter().chain(&self.view.index[gone.refuge..][..Gone::REFUGES])
+        for &root in self.view.roots.iter().chain(&self.view.index[gone.shadowed..][..Gone::ROOTS])
         {
             let mut entry = Entry(root);
             while entry.may_better(worst(best)) && entry != Entry::EMPTY {
@@ -358,7 +358,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
 
     /// The same for a table that does not fit the nearest caches: all chunks are on their way
     /// before the first is compared. If many packets have another node to look at first (`ON`), all
-    /// do so side by side; who has none looks at the first once more, for nothing.
+    /// do so side by side; the others visit their first node once more, to no effect.
     #[inline(always)]
     fn enter_far<const ON: bool, const K: usize, const C: usize>(
         self,
@@ -527,7 +527,7 @@ impl<E: Engine, W: Words> Search<'_, E, W> {
         key: &[u64],
         best: &mut [u64; C],
     ) -> bool {
-        // Where a comparison is cheap, the chunk that is nobody's is compared as any other.
+        // Where a comparison is cheap, the miss chunk is compared like any other.
         if (!E::COMPARES_AT_ONCE || C > 1) && entry == Entry::EMPTY {
             return false;
         }

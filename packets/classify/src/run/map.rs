@@ -20,8 +20,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: the pages belong to the mapping, not to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: shared references only read, but for that of a shelf, whose writer promises that nobody
-// looks at what it writes.
+// SAFETY: shared references only read, but for that of `SharedChunks`, whose writer promises that
+// no other thread reads what it writes.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

@@ -8,7 +8,7 @@ mod list;
 pub(crate) mod map;
 mod portable;
 pub(crate) mod record;
-pub(crate) mod shelf;
+pub(crate) mod shared;
 mod wide;
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::{Content, Gone, LINE_WORDS, Part, Piece, Place, Shape, Table};
 use crate::rule::{Field, Layout};
 use crate::run::map::Mapping;
-use crate::run::shelf::Shelf;
+use crate::run::shared::SharedChunks;
 
 /// Why a file is no table.
 #[derive(Debug, thiserror::Error)]
@@ -66,12 +66,12 @@ impl Table {
         table
     }
 
-    /// Puts the parts together but for the chunks, which are on a shelf; with free words behind the
+    /// Puts the parts together but for the chunks, which are shared; with free words behind the
     /// index, and without a checksum. Such a table is not for files.
-    pub(crate) fn sharing(content: Content<'_>, shelf: Arc<Shelf>, free: usize) -> Self {
+    pub(crate) fn sharing(content: Content<'_>, shared: Arc<SharedChunks>, free: usize) -> Self {
         let searched = content.index.len() + content.chunks.len();
         let table = Table::lay_out(Content { chunks: &[], ..content }, free);
-        Table { chunks: Place::Shared(shelf), searched, ..table }
+        Table { chunks: Place::Shared(shared), searched, ..table }
     }
 
     /// Puts the parts together, with free words behind the index, and without a checksum.
@@ -174,9 +174,9 @@ impl Table {
         Ok(())
     }
 
-    /// Writes the table to a file: to a new one beside it first, which then takes its place. So
-    /// whoever has mapped the old table keeps it, and nobody sees half of the new one. The new file
-    /// may be accessed as the old one.
+    /// Writes the table to a file: to a new one beside it first, which then replaces it. So
+    /// processes that have mapped the old table keep it, and none sees half of the new one. The new
+    /// file gets the permissions of the old one.
     ///
     /// # Errors
     ///

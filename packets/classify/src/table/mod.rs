@@ -10,7 +10,8 @@
 //! values of word 0 × 8 │ others of word 0 × 8 │ values of word 1 × 8 │ … │ verdicts × 8
 //! ```
 //!
-//! The first chunk is nobody's: whoever looks there finds the verdict that nothing was found.
+//! The first chunk is the *miss chunk*: it belongs to no leaf, and its verdicts say that nothing
+//! was found.
 //!
 //! *Others* are masks, or the extents of ranges. A word of no more than two ranges of 16 bits has
 //! its extents in the upper halves of its values instead. Chunks begin at multiples of 64 bytes.
@@ -30,7 +31,7 @@ pub use file::TableError;
 
 use crate::rule::Layout;
 use crate::run::map::Mapping;
-use crate::run::shelf::{Chunks, Shelf};
+use crate::run::shared::{Chunks, SharedChunks};
 
 /// Rules that one instruction compares.
 pub(crate) const RULES_PER_CHUNK: usize = 8;
@@ -135,8 +136,8 @@ pub(crate) enum Part {
 enum Place {
     /// Among its own words.
     Own(Range<usize>),
-    /// On a shelf that other tables look at too.
-    Shared(Arc<Shelf>),
+    /// In memory that other tables share.
+    Shared(Arc<SharedChunks>),
 }
 
 /// Rules, ready for lookups.
@@ -158,18 +159,19 @@ pub struct Table {
     searched: usize,
 }
 
-/// Rules that are gone and still stand in leaves: who meets one searches again, and passes over it.
+/// Rules that are gone and still stand in leaves: a lookup that finds one searches again, and skips
+/// all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gone {
     /// Their ranks, in ascending order.
     pub ranks: Vec<u32>,
-    /// Which word of the index is the first root behind which those stand that they hide.
-    pub refuge: usize,
+    /// Which word of the index is the first root of the rules that they hide.
+    pub shadowed: usize,
 }
 
 impl Gone {
     /// How many such roots there are, one behind the other.
-    pub const REFUGES: usize = 2;
+    pub const ROOTS: usize = 2;
 
     /// Whether the rule is gone that says a verdict.
     #[inline]
@@ -249,15 +251,15 @@ impl Table {
     pub(crate) fn chunks(&self) -> Chunks<'_> {
         match &self.chunks {
             Place::Own(range) => Chunks::of(&self.memory.words()[range.clone()]),
-            Place::Shared(shelf) => shelf.chunks(),
+            Place::Shared(shared) => shared.chunks(),
         }
     }
 
-    /// The shelf that its chunks are on, if they are not its own.
-    pub(crate) fn shelf(&self) -> Option<&Arc<Shelf>> {
+    /// The memory that its chunks are in, if it shares that with other tables.
+    pub(crate) fn shared(&self) -> Option<&Arc<SharedChunks>> {
         match &self.chunks {
             Place::Own(_) => None,
-            Place::Shared(shelf) => Some(shelf),
+            Place::Shared(shared) => Some(shared),
         }
     }
 

@@ -404,7 +404,7 @@ fn rules_change_while_other_trees_are_planted() {
         model.change(live, &spare, random);
     };
     while_planting(&set, &packets, one);
-    // Broad ones, which are planted and swept in pieces, in the old trees and in the new.
+    // Broad ones, which are moved and cleaned up in pieces, in the old trees and in the new.
     let mut random = Random::new(44);
     let (set, spare) = broad_rules(1, &mut random);
     let packets: Vec<[u8; 3]> = (0..40u8).map(|a| [a / 2, 6 * a, 6 + a % 2]).collect();
@@ -417,26 +417,26 @@ fn rules_change_while_other_trees_are_planted() {
     });
 }
 
-/// Makes changes while other trees are planted all the time.
+/// Makes changes while the trees are rebuilt all the time.
 fn while_planting(
     set: &RuleSet,
     packets: &[&[u8]],
     change: impl Fn(&mut Model, &Live, &mut Random),
 ) {
     let live = Live::new(set, &Limits::default(), &Policy::open()).unwrap();
-    let (done, planted) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (done, rebuilt) = (AtomicBool::new(false), AtomicUsize::new(0));
     let mut model = Model::new(set);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 live.settle();
-                planted.fetch_add(1, Ordering::Relaxed);
+                rebuilt.fetch_add(1, Ordering::Relaxed);
             }
         });
         let mut random = Random::new(16);
         let mut reader = live.reader();
         let mut results = vec![0; packets.len()];
-        while planted.load(Ordering::Relaxed) < 10 {
+        while rebuilt.load(Ordering::Relaxed) < 10 {
             (0..50).for_each(|_| change(&mut model, &live, &mut random));
             reader.classify(packets, &mut results).unwrap();
             assert_eq!(results, model.results(packets));

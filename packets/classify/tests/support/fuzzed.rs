@@ -130,7 +130,7 @@ fn crowd() -> impl Iterator<Item = Rule> {
 /// Packets and changes of one input: many small inputs find more than few large ones.
 const PACKETS_MAX: usize = 12;
 const CHANGES_MAX: usize = 40;
-/// Times that other trees are planted: nothing else takes so long.
+/// How often the trees are rebuilt: nothing else takes as long.
 const SETTLED_MAX: usize = 2;
 
 fn changes(source: &mut Source<'_>, live: &Live, mut set: RuleSet, packets: &[Vec<u8>]) {

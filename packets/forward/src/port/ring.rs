@@ -47,7 +47,7 @@ unsafe impl Send for Ring {}
 const BLOCK: usize = 256 << 10;
 /// Room for one frame, by which the kernel checks the other numbers.
 const FRAME: usize = 2048;
-/// A block that is not full is handed over after so many milliseconds.
+/// Milliseconds after which a block that is not full is handed over.
 const RETIRE_MS: u32 = 1;
 /// What a packet socket listens to; the kernel wants network order.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();

@@ -4,7 +4,7 @@ use super::{Block, Interface, Offload, PortError, Ring};
 use crate::engine::{Engine, Fate};
 use crate::headers::Link;
 
-/// A port: an interface, and who is behind it.
+/// A port: an interface, and the neighbour behind it.
 #[derive(Debug)]
 pub struct Port {
     /// The interface.
@@ -18,7 +18,7 @@ pub struct Port {
 pub struct Worker<'a> {
     ring: Ring,
     ports: &'a [Port],
-    /// Who decides, and counts.
+    /// What decides about frames, and counts them.
     pub engine: Engine,
     fates: Vec<Fate>,
     /// Blocks until the kernel is asked again what it has dropped.

@@ -49,7 +49,7 @@ impl Comparison {
         let best = self.best();
         let is_left = |policy: &usize| *policy == best || !self.is_dearer(*policy, best);
         self.left = self.left.iter().copied().filter(is_left).collect();
-        // Forward and backward by turns, so that what drifts meanwhile is nobody's advantage.
+        // Forward and backward by turns, so that drift favours no policy.
         self.to_come = self.left.clone();
         if self.rounds.is_multiple_of(2) {
             self.to_come.reverse();
@@ -93,7 +93,7 @@ impl Comparison {
         median(self.costs(policy))
     }
 
-    /// The costs of a policy's slices. Where it lowers the clock, others who share the CPU take
+    /// The costs of a policy's slices. If it lowers the clock, other processes on the same CPU take
     /// longer by as much, and that counts, too.
     fn costs(&self, policy: usize) -> impl Iterator<Item = f64> {
         let clocks = (0..self.slices.len()).map(|policy| self.clock_mhz(policy));
@@ -120,7 +120,7 @@ impl Comparison {
     }
 }
 
-/// A comparison ends after so many rounds.
+/// A comparison ends after this many rounds.
 const ROUNDS_MAX: usize = 16;
 
 /// Slices in a row without work that end a comparison.

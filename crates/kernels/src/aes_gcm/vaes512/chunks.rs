@@ -19,8 +19,8 @@ use super::{
 };
 use crate::text::Text;
 
-/// What tells the counters of the rows of a chunk apart: each row has those of the first one, with
-/// one or two of these added.
+/// The differences between the counters of a chunk's rows: each row has those of the first one,
+/// with one or two of these added.
 #[derive(Clone, Copy)]
 struct Steps {
     one: Row,
@@ -239,7 +239,7 @@ macro_rules! woven {
 
 /// The block of assembly: all rounds but the last one on `$states`; meanwhile `$rows`, those of the
 /// chunk `$before`, are stored and replaced by those of `$chunk` with the last round key added.
-/// Adds what is hashed to `$sum`, but for the last row, and answers that.
+/// Adds what is hashed to `$sum`, but for the last row, and returns that.
 ///
 /// Not a function, which the compiler might not inline: it would get its rows in memory.
 macro_rules! weave {

@@ -66,7 +66,7 @@ pub(super) trait Engine {
     /// if it is to be taken back.
     fn left_ns(&self, now: Tick, asked: Tick) -> u64;
 
-    /// Takes a request back that nobody has begun; false if somebody has.
+    /// Takes a request back; false if the engine has begun it.
     fn withdraw(&self, ticket: &Self::Ticket) -> bool;
 
     /// Takes a request back, or drops its result, however far it has got.
@@ -80,10 +80,10 @@ pub(super) trait Engine {
     fn descriptor(&self) -> c_int;
 }
 
-/// Who has a request for an engine, as far as it matters for what that costs.
+/// Where a request for an engine comes from, as far as it matters for its cost.
 #[derive(Clone, Copy)]
 pub(super) enum Asker {
-    /// An event loop that has so many of the kind, this one included.
+    /// An event loop that has this many of the kind, the request included.
     Loop(usize),
     /// A thread that sleeps until its request is done.
     Thread,

@@ -1,4 +1,4 @@
-//! What the lane process tells its workers of itself, and what a worker makes of that.
+//! The state that the lane process publishes to its workers, and how a worker evaluates it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -6,8 +6,8 @@ use widelane_batch::Tick;
 
 use super::serve;
 
-/// What the lane process tells its workers of itself, in the memory that they share. Zeros are one
-/// that does not run.
+/// The state that the lane process publishes to its workers, in the memory that they share. All
+/// zeros: it does not run.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Board {
@@ -17,7 +17,7 @@ pub(crate) struct Board {
     starts: AtomicU32,
     /// Grows whenever it has finished something, or wakes.
     turns: AtomicU64,
-    /// How long a turn of its takes, those that call it included, ns; 0 where nobody knows yet.
+    /// How long one of its turns takes, ns, including turns that calls begin; 0 if not known yet.
     turn_ns: AtomicU64,
     /// When it was called last while it slept.
     called: AtomicU64,

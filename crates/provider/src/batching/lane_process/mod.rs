@@ -2,8 +2,8 @@
 //! all workers that the service forks.
 //!
 //! It is one of the workers that [combine](super::combining) and never has signatures of its own.
-//! A worker that has one leaves it in a slot at once, and calls; whether the lane process is at
-//! work is told by its [`board`]. [`start()`] makes it before the first worker is forked, so that
+//! A worker that has one leaves it in a slot at once, and calls; the [`board`] shows whether the
+//! lane process is at work. [`start()`] makes it before the first worker is forked, so that
 //! it has their keys; [`serve()`] is what it does. `docs/operate/lane-cpus.md` has the contract.
 
 pub(super) mod board;

@@ -40,7 +40,7 @@ pub(crate) fn serve(member: Member) {
         let now = now();
         let left_ns = kinds.iter().filter(|waiting| !waiting.jobs.is_empty());
         match left_ns.map(|waiting| waiting.company.left_ns(now)).min() {
-            // Nobody calls meanwhile: that would cost each worker a system call.
+            // Workers do not call meanwhile: that would cost each of them a system call.
             Some(ns) => thread::sleep(Duration::from_nanos(ns)),
             None => {
                 let is_open = |kind: &OperationKind| member.open(*kind, 1) > 0;
@@ -50,7 +50,7 @@ pub(crate) fn serve(member: Member) {
     }
 }
 
-/// How long a job may wait here: nobody knows its client's round-trip time.
+/// How long a job may wait here, where its client's round-trip time is not known.
 pub(super) fn limit_ns() -> u64 {
     config().wait_max.ns(|| 0)
 }

@@ -1,11 +1,11 @@
-//! How the lane process comes into being, is begun again, and ends.
+//! Starts, restarts and ends the lane process.
 //!
-//! The process that is about to fork workers clones a supervisor, and that the lane process. Both
-//! are copies of a process with one thread, so no lock is taken in them. The supervisor is nobody's
-//! child that is waited for: it comes from a process between, which ends at once, sends no signal,
-//! and which `waitpid` without `__WALL` does not see. Only a server that is PID 1 or a subreaper
-//! becomes its parent then. It ends when nobody is left who could leave signatures: a pipe tells,
-//! whose other end all of those have.
+//! The process that is about to fork workers clones a supervisor through an intermediate process
+//! that exits at once, without an exit signal, so the server's `waitpid` (without `__WALL`) sees
+//! neither. Only a server that is PID 1 or a subreaper becomes the supervisor's parent. The
+//! supervisor starts the lane process, and starts it again when it ends. Both are copies of a
+//! process with one thread, so no lock is held in them. They exit when the pipe that the master and
+//! all workers hold open closes.
 #![allow(unsafe_code, reason = "clones processes, closes descriptors, pins and names processes")]
 
 use std::ffi::{CStr, c_int, c_long};
@@ -26,7 +26,7 @@ use crate::config::config;
 use crate::errors::say;
 use crate::process;
 
-/// A lane process that lived shorter is begun again only after such a time.
+/// A lane process that ran for less time than this is restarted only after this time.
 const PAUSE_MS: u16 = 200;
 
 /// The status of a lane process that would end again.
@@ -37,10 +37,10 @@ const SUPERVISOR: &CStr = c"widelane-watch";
 const LANE_PROCESS: &CStr = c"widelane-lanes";
 
 /// Starts the lane process of a generation. Returns the descriptor that keeps it alive: it ends
-/// when nobody has that any more.
+/// when all processes have closed that.
 ///
 /// # Errors
-/// A text that says why there is none.
+/// A text that says why it was not started.
 pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
     let is_batch = |(lanes, room): &(usize, Room)| *lanes > 1 && config().lane_process.has(*room);
     if !kinds::kernels(OperationKind::Rsa2048).iter().any(is_batch) {
@@ -73,8 +73,8 @@ pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
     Ok(held)
 }
 
-/// Begins the lane process, and begins it again when it has ended, until nobody is left. Both run
-/// as `user`, if there is one.
+/// Starts the lane process, and starts it again when it has ended, until `lifeline` closes. Both
+/// run as `user`, if there is one.
 fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User>) {
     become_other(SUPERVISOR, generation.descriptors().chain([lifeline]).collect());
     if let Some(Err(error)) = user.map(User::assume) {
@@ -210,8 +210,8 @@ fn close(descriptor: c_int) {
     unsafe { libc::close(descriptor) };
 }
 
-/// Writes over the arguments of the program, which `ps` shows: whoever looks for a server by them
-/// should not find this process.
+/// Overwrites the arguments of the program, which `ps` shows: a search for the server by its
+/// arguments should not find this process.
 fn title() {
     let Some((begin, end)) = arguments() else { return };
     let title = b"widelane lane process";
@@ -253,7 +253,7 @@ fn pin(cpus: &[usize]) -> io::Result<()> {
     }
 }
 
-/// How many threads this process has, if the system tells.
+/// How many threads this process has, if that can be read.
 fn threads() -> Option<usize> {
     Some(fs::read_dir("/proc/self/task").ok()?.count())
 }

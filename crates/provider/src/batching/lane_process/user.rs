@@ -1,4 +1,4 @@
-//! The user as whom a lane process runs, if that is to be another one than the program's.
+//! The user that a lane process runs as, if that is not the program's.
 #![allow(unsafe_code, reason = "asks for a user, and becomes it")]
 
 use std::ffi::{CString, c_int};
@@ -12,8 +12,8 @@ pub(super) struct User {
 }
 
 impl User {
-    /// The user with a name. To be asked for before processes are cloned: where users are not in a
-    /// file, the C library may have to ask somebody.
+    /// Looks up a user by name. To be called before processes are cloned: where users are not in a
+    /// file, the C library may have to ask a name service.
     ///
     /// # Errors
     /// A text that says why there is none.

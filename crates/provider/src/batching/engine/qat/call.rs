@@ -1,4 +1,4 @@
-//! What a device is told of an operation, and where it writes the result.
+//! The description of an operation for a device, and the memory for its result.
 #![allow(unsafe_code, reason = "calls Intel's library with pointers to memory of ours")]
 
 use std::ffi::c_void;
@@ -163,7 +163,7 @@ impl Call {
         self.expect(Shape { numbers: 1, bytes: 32, is_reversed: true });
     }
 
-    /// Copies numbers to where the device reads them, each into so many bytes.
+    /// Copies numbers to where the device reads them, each into `bytes` bytes.
     fn inputs<const N: usize>(&mut self, numbers: [&[u8]; N], bytes: usize) -> [CpaFlatBuffer; N] {
         let places = self.input.as_mut().chunks_exact_mut(bytes);
         for (place, number) in places.zip(numbers) {

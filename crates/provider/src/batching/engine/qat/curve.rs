@@ -1,4 +1,4 @@
-//! P-256 and P-384 as a device is told of them: their numbers in pinned memory.
+//! The parameters of P-256 and P-384 for a device, in pinned memory.
 #![allow(unsafe_code, reason = "pointers for Intel's library")]
 
 use widelane_crypto::ec;

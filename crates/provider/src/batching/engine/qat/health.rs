@@ -19,7 +19,7 @@ const REST_MIN_NS: u64 = 100_000_000;
 const REST_MAX_NS: u64 = 10_000_000_000;
 
 impl Health {
-    /// Whether it may have an operation, if it has so many.
+    /// Whether it may have another operation besides those that are under way.
     pub(super) fn admits(&self, now: Tick, under_way: impl FnOnce() -> usize) -> bool {
         !self.rests(now) && (!self.is_doubtful() || under_way() == 0)
     }

@@ -23,7 +23,7 @@ pub(super) struct Slot {
     call: Mutex<Call>,
 }
 
-/// Who may go on from each: `FREE`, whoever takes the slot; `BUSY`, the device to `DONE` and the
+/// What changes each: `FREE`, the thread that takes the slot; `BUSY`, the device to `DONE` and the
 /// owner to `ABANDONED`; `DONE`, the owner; `ABANDONED`, the device to `FREE`.
 const FREE: u32 = 0;
 const BUSY: u32 = 1;
@@ -90,7 +90,7 @@ impl Slot {
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Whether an operation is under way for which somebody waits.
+    /// Whether an operation is under way whose owner still waits for it.
     pub(super) fn is_awaited(&self) -> bool {
         self.state.load(Ordering::Relaxed) == BUSY
     }
@@ -101,7 +101,7 @@ impl Slot {
         if self.goes(BUSY, DONE) {
             return;
         }
-        // Error: nobody else looks at what is abandoned.
+        // Error: no other thread looks at what is abandoned.
         if let Ok(mut call) = self.call.try_lock() {
             call.wipe();
         }

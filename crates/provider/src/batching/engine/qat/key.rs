@@ -29,7 +29,7 @@ unsafe impl Send for PinnedKey {}
 unsafe impl Sync for PinnedKey {}
 
 impl PinnedKey {
-    /// Copies a key of a modulus of so many bytes; nothing if it is not one, or for want of memory.
+    /// Copies a key whose modulus has `bytes` bytes; nothing if it has not, or for want of memory.
     fn new(memory: &'static PinnedMemory, key: &Components<'_>, bytes: usize) -> Option<Self> {
         let half = bytes / 2;
         let parts = [key.p, key.q, key.dp, key.dq, key.qinv];
@@ -57,7 +57,7 @@ impl PinnedKey {
         Some(PinnedKey { description, _numbers: numbers })
     }
 
-    /// What the device is told of it.
+    /// Its description for the device.
     pub(super) fn description(&self) -> &CpaCyRsaPrivateKey {
         &self.description
     }

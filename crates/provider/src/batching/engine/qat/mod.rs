@@ -177,7 +177,7 @@ fn start(library: &Library) -> Result<Vec<CpaInstanceHandle>, String> {
         return Err("there is no instance for cryptography".to_owned());
     }
     let mut handles = vec![ptr::null_mut(); count.into()];
-    // SAFETY: room for so many.
+    // SAFETY: room for `count` handles.
     let status = unsafe { (library.cpaCyGetInstances)(count, handles.as_mut_ptr()) };
     succeeds("cpaCyGetInstances", status)?;
     Ok(handles)
@@ -238,7 +238,7 @@ impl Instance {
         let task = request.operation().task().ok_or(CPA_STATUS_UNSUPPORTED)?;
         let first = self.submit_once(&task)?;
         let second = match &task {
-            // Only a second one tells whether it is right: there is no y.
+            // There is no y to check it with: only a second run shows whether it is right.
             Task::X25519 { .. } => Some(self.submit_once(&task)?),
             _ => None,
         };
@@ -321,7 +321,7 @@ impl Engine for Instance {
         if self.health.is_doubtful() {
             // What was given up may be finished by now, and frees its slot.
             self.poll();
-            // It may have restarted, which it tells whoever asks, by `told`.
+            // It may have restarted; polling its events has the library call `told` then.
             // SAFETY: no arguments.
             let _ = stack::on_large(|| unsafe { (self.library.icp_sal_poll_device_events)() });
         }

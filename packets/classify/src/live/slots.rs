@@ -1,4 +1,4 @@
-//! The ranks of rules, by which lookups compare them, and where rules come to stand for that.
+//! The slot of a rule: its rank, by which lookups compare it, and its place in a tree or a list.
 //!
 //! Between two rules in trees there is always a rank that no rule has, unless one of them stands in
 //! a list. So a rule that comes between two others has a rank of its own; or it takes the last one
@@ -8,12 +8,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::draft::{Draft, Planted};
+use super::draft::{Draft, Placed};
 use super::{Candidate, Strength};
 use crate::build::{AFFORDED, BuildError, Place};
 
-/// Among the ranks, and in the forest.
-pub(super) struct Seat {
+/// A place among the ranks, and in the forest.
+pub(super) struct Slot {
     pub rank: u32,
     pub place: Place,
 }
@@ -49,36 +49,36 @@ pub(super) fn ranks(
 }
 
 impl Draft {
-    /// The seat of a rule, for another in its stead. What stands in a list stays there: there may
-    /// be no other rank beside its own.
-    pub fn seat_of(&self, rule: &Planted) -> Seat {
-        Seat { rank: rule.rank, place: self.forest.place_of(rule.entries.start) }
+    /// The slot of a rule, for another that replaces it. A rule in a list stays there: there may be
+    /// no other rank beside its own.
+    pub fn slot_of(&self, rule: &Placed) -> Slot {
+        Slot { rank: rule.rank, place: self.forest.place_of(rule.entries.start) }
     }
 
-    /// A seat between a rule's neighbours.
-    pub fn free_seat(&mut self, strength: Strength) -> Result<Seat, BuildError> {
+    /// A slot between a rule's neighbours.
+    pub fn free_slot(&mut self, strength: Strength) -> Result<Slot, BuildError> {
         let mut rank = self.rank_between(strength, 1);
         if rank.is_none() && self.spread_ranks(strength)? {
             rank = self.rank_between(strength, 1);
         }
         if let Some(rank) = rank {
-            return Ok(Seat { rank, place: Place::Any });
+            return Ok(Slot { rank, place: Place::Any });
         }
         if let Some(rank) = self.rank_between(strength, 0) {
-            return Ok(Seat { rank, place: Place::AnyList });
+            return Ok(Slot { rank, place: Place::AnyList });
         }
-        // The categories of rules are told by their ranks, where there are several.
+        // Where there are several categories, a rule's categories are found by its rank.
         let may_share = self.shape.categories == 1;
         let neighbours =
             [self.rules.range(..strength).next_back(), self.rules.range(strength..).next()];
-        let mut seats = neighbours.into_iter().flatten().map(|(_, rule)| self.seat_of(rule));
-        let shared = seats.find(|seat| may_share && seat.place != Place::Any);
+        let mut slots = neighbours.into_iter().flatten().map(|(_, rule)| self.slot_of(rule));
+        let shared = slots.find(|slot| may_share && slot.place != Place::Any);
         shared.ok_or(BuildError::TooManyRules { rules: self.rules.len() })
     }
 
     /// Numbers the rules that share a rank, and among them one that is not there yet.
     pub fn tie(&mut self, strength: Strength, rank: u32, entries: &Range<u32>) {
-        let shares = |rule: &&Planted| rule.rank == rank;
+        let shares = |rule: &&Placed| rule.rank == rank;
         let stronger = self.rules.range(..strength).rev().map(|(_, rule)| rule).take_while(shares);
         let weaker = self.rules.range(strength..).map(|(_, rule)| rule).take_while(shares);
         let mut all: Vec<Range<u32>> = stronger.map(|rule| rule.entries.clone()).collect();
@@ -90,8 +90,8 @@ impl Draft {
         }
     }
 
-    /// A rank between those of a rule's neighbours that nobody has, nor anybody who is gone, with
-    /// so many others on either side. Of those that are gone, the first and the last are looked at.
+    /// A free rank between those of a rule's neighbours, with `margin` other free ones on either
+    /// side. Rules that are gone keep their ranks; of these the first and the last are considered.
     fn rank_between(&self, strength: Strength, margin: u32) -> Option<u32> {
         let (first, end) = self.ranks_around(strength, 0);
         let gone = self.gone_between(first, end);
@@ -107,7 +107,7 @@ impl Draft {
         Some(if first == 0 { end - 1 - spare } else { first + spare })
     }
 
-    /// The ranks of those who are gone, from the first on, before the end.
+    /// The ranks from `first` to before `end` of rules that are gone.
     fn gone_between(&self, first: u32, end: u32) -> &[u32] {
         let ranks = &self.gone.ranks;
         let from = ranks.partition_point(|rank| *rank < first);
@@ -115,7 +115,7 @@ impl Draft {
         ranks.get(from..to).unwrap_or_default()
     }
 
-    /// The ranks that are free when so many rules on either side of a place do not count.
+    /// The ranks that are free when `skipped` rules on either side of a place are ignored.
     fn ranks_around(&self, strength: Strength, skipped: usize) -> (u32, u32) {
         let stronger = self.rules.range(..strength).rev().nth(skipped);
         let weaker = self.rules.range(strength..).nth(skipped);
@@ -124,8 +124,8 @@ impl Draft {
     }
 
     /// Spreads the ranks of the rules around a place, so that there is room for another; false if
-    /// that would cost too much, or if some there cannot have another rank: what is gone has its
-    /// own in all its leaves, which nobody may pass; what stands in a list may share it.
+    /// that would cost too much, or if a rank there cannot change: a rule that is gone has its rank
+    /// in all its leaves, and no other rank may pass it; a rule in a list may share its rank.
     fn spread_ranks(&mut self, strength: Strength) -> Result<bool, BuildError> {
         let mut side = SIDE;
         loop {
@@ -153,7 +153,7 @@ impl Draft {
         }
     }
 
-    /// Whether all these rules can have other ranks, at a cost that a change affords.
+    /// Whether all these rules can get other ranks, within the cost of a change.
     fn may_move(&self, moved: &[Strength]) -> bool {
         let mut left = AFFORDED;
         moved.iter().filter_map(|strength| self.rules.get(strength)).all(|rule| {

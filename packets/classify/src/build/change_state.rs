@@ -1,16 +1,16 @@
-//! Trees that have grown, and what it takes to change them entry by entry.
+//! What it takes to change trees entry by entry.
 //!
-//! A tree lists an entry only where it can be met: not behind one that hides it there. So who hides
-//! whom, and where, is written down while a tree grows, and an entry that is taken out gives its
-//! places back to those that it hid. Where that would be too much at once, the entry stays where it
-//! stands for now, and those that it hides are found in a tree of their own, the reserve.
+//! A tree does not list an entry in cells where a stronger one hides it. So while a tree grows, it
+//! is recorded which entry hides which, and in which cell; when an entry is removed, the entries
+//! that it hid take its cells again. Where that would be too much at once, the entry stays where it
+//! is for now, and lookups find the entries that it hides in the tree of hidden rules.
 
 use std::cell::Cell as Count;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::BuildError;
-use super::chores::Chores;
+use super::deferred::DeferredQueue;
 use super::encode::Encoded;
 use super::group::{Group, Wide};
 use super::leaves::Run;
@@ -18,19 +18,19 @@ use super::lists::{Place, Roots};
 use super::tree::{Cell, Forest, Region};
 use super::walk::Walk;
 
-/// What a forest remembers of how it grew.
+/// What is recorded of a forest so that it can be changed.
 #[derive(Debug)]
-pub(super) struct Tending {
+pub(super) struct ChangeState {
     hidings: Hidings,
     pub stands: Vec<Stand>,
-    /// How many entries have their home at each root.
+    /// How many entries have each root as their home.
     pub counts: Vec<usize>,
     pub roots: Roots,
     /// The fields that tell rules apart, and which of them those of each tree fix.
     wide: Wide,
     fixed: Vec<u32>,
-    pub chores: Chores,
-    /// Cells looked at and rules written, since somebody asked.
+    pub deferred: DeferredQueue,
+    /// Cells looked at and rules written since the last [`Forest::take_work`].
     work: Count<usize>,
 }
 
@@ -39,15 +39,15 @@ pub(super) struct Tending {
 pub(super) struct Stand {
     /// The root of its tree or list; none if it is gone from there.
     pub home: Option<u8>,
-    /// It stands in the reserve besides.
-    pub in_reserve: bool,
-    /// It is listed in the refuge besides.
-    pub in_refuge: bool,
+    /// It is in the tree of hidden rules, too.
+    pub in_hidden_tree: bool,
+    /// It is in the list of shadowed rules, too.
+    pub in_shadowed_list: bool,
     /// It stands in a list until this tree has it.
     pub goal: Option<Goal>,
-    /// It is there for lookups to pass over.
+    /// Its rule is gone: lookups skip it.
     pub is_gone: bool,
-    /// All that it hides stand in the reserve.
+    /// All entries that it hides are in the tree of hidden rules.
     pub is_covered: bool,
 }
 
@@ -64,21 +64,21 @@ pub(super) struct Goal {
 pub(crate) struct Edits {
     pub index: Vec<Range<usize>>,
     pub chunks: Vec<Range<usize>>,
-    /// To be given back with [`Forest::reuse`] when nobody looks at them any more.
+    /// To be given back with [`Forest::reuse`] when no reader looks at them any more.
     pub released: Vec<Run>,
 }
 
-impl Tending {
-    /// Nothing yet of so many roots.
+impl ChangeState {
+    /// Of a forest with this many roots, and no entries yet.
     pub fn of(roots: usize, wide: &Wide) -> Self {
-        Tending {
+        ChangeState {
             hidings: Hidings::default(),
             stands: Vec::new(),
             counts: vec![0; roots],
             roots: Roots::of(roots),
             wide: wide.clone(),
             fixed: Vec::new(),
-            chores: Chores::default(),
+            deferred: DeferredQueue::default(),
             work: Count::new(0),
         }
     }
@@ -88,28 +88,28 @@ impl Tending {
         self.hidings.noted.push((hider, (cell, hidden)));
     }
 
-    /// The same of an entry that has come since the trees have grown.
+    /// The same for an entry that was inserted after the trees had been built.
     pub fn note_since(&mut self, hider: u32, hidden: impl Iterator<Item = u32>, cell: Cell) {
         let hidden = hidden.map(|hidden| (cell, hidden));
         self.hidings.added.entry(hider).or_default().extend(hidden);
     }
 }
 
-/// Who hides whom.
+/// Which entries hide which.
 #[derive(Debug, Default)]
 struct Hidings {
-    /// Who hides, who is hidden, and the cell in whose region, as trees grow.
+    /// The hiding entry, the cell and the hidden entry, while trees are built.
     noted: Vec<(u32, (Cell, u32))>,
-    /// The same when they have grown, by who hides.
+    /// The same when they have been built, by hiding entry.
     sorted: Vec<(Cell, u32)>,
-    /// Where the part of each entry begins, and at last where all end.
+    /// Where the part of each hiding entry begins, and the end of all.
     starts: Vec<usize>,
-    /// The same of those who have come since.
+    /// The same for entries that were inserted since.
     added: HashMap<u32, Vec<(Cell, u32)>>,
 }
 
 impl Hidings {
-    /// Sorts what has been noted of so many entries.
+    /// Sorts what has been noted of all `entries`.
     fn sort(&mut self, entries: usize) {
         self.noted.sort_by_key(|(hider, _)| *hider);
         let place = |hider| self.noted.partition_point(|(other, _)| *other < hider);
@@ -126,109 +126,112 @@ impl Hidings {
 }
 
 impl Forest {
-    /// Has trees grow beyond the limits that they were planted with, by so many entries and words
-    /// of chunks without a search for room.
+    /// Lifts the limits that the trees were built with, and makes room for this many more entries
+    /// and words of chunks.
     pub fn lift_limits(&mut self, entries: usize, words: usize) {
         self.limits.table_bytes = usize::MAX;
         self.take_edits();
         self.index.reserve(words);
         self.chunks.reserve(words);
         self.leaves.reserve(words / self.shape.chunk_words());
-        if let Some(tending) = &mut self.tending {
-            tending.stands.reserve(entries);
+        if let Some(change_state) = &mut self.change_state {
+            change_state.stands.reserve(entries);
         }
     }
 
-    /// Plants the reserve, a tree of all entries that broad rules hide somewhere; nobody hides
-    /// another in it. Only who has met a rule that is gone looks there. `rules` has the entries of
-    /// each rule. From now on, nobody hides another where leaves are divided.
+    /// Builds the tree of hidden rules: all entries that broad rules hide somewhere, none of which
+    /// hides another in this tree. Only lookups that have found a rule that is gone search it.
+    /// `rules` has the entries of each rule. From now on, no entry hides another where leaves are
+    /// divided.
     ///
     /// # Errors
     ///
     /// If there are too many chunks.
-    pub fn plant_reserve(
+    pub fn build_hidden_tree(
         &mut self,
         encoded: &Encoded,
         rules: impl Iterator<Item = Range<u32>>,
     ) -> Result<(), BuildError> {
-        if let Some(tending) = &mut self.tending {
-            tending.hidings.sort(encoded.len());
+        if let Some(change_state) = &mut self.change_state {
+            change_state.hidings.sort(encoded.len());
         }
         let hides = |ids: &Range<u32>| ids.clone().any(|id| !self.hidden_by(id).is_empty());
         let is_broad = |ids: &Range<u32>| hides(ids) && self.is_broad(encoded, ids.clone(), true);
         let covered: Vec<u32> = rules.filter(is_broad).flatten().collect();
         (self.hides, self.copies_until) = (false, self.bytes() + self.bytes() / 2);
-        let Some(Tending { hidings, stands, roots, .. }) = &mut self.tending else { return Ok(()) };
+        let Some(ChangeState { hidings, stands, roots, .. }) = &mut self.change_state else {
+            return Ok(());
+        };
         for id in covered {
             stands[id as usize].is_covered = true;
             for &(_, hidden) in hidings.of(id) {
-                stands[hidden as usize].in_reserve = true;
+                stands[hidden as usize].in_hidden_tree = true;
             }
         }
-        let in_reserve = |id: &u32| stands[*id as usize].in_reserve;
-        let ids: Vec<u32> = (0..encoded.len() as u32).filter(in_reserve).collect();
-        let root = roots.reserve;
-        self.plant(encoded, root, &ids)?;
+        let in_hidden_tree = |id: &u32| stands[*id as usize].in_hidden_tree;
+        let ids: Vec<u32> = (0..encoded.len() as u32).filter(in_hidden_tree).collect();
+        let root = roots.hidden;
+        self.grow_tree(encoded, root, &ids)?;
         self.copies_until = usize::MAX;
         Ok(())
     }
 
-    /// Notes which tree the entries of a group have come to; of all trees, one after the other.
+    /// Notes which tree has the entries of a group. To be called for one tree after the other.
     pub(super) fn note_tree(&mut self, root: usize, group: &Group) {
-        if let Some(tending) = &mut self.tending {
-            tending.fixed.push(group.fixed);
+        if let Some(change_state) = &mut self.change_state {
+            change_state.fixed.push(group.fixed);
         }
         self.note_home(root, group.ids.iter().copied());
     }
 
     /// The tree that looks at no field that an entry leaves free, and at most of the others.
     pub(super) fn tree_for(&self, encoded: &Encoded, id: u32) -> Option<usize> {
-        let Tending { wide, fixed, .. } = self.tending.as_ref()?;
+        let ChangeState { wide, fixed, .. } = self.change_state.as_ref()?;
         let own = wide.fixed(encoded, id);
         let trees = fixed.iter().enumerate().filter(|(_, fixed)| *fixed & !own == 0);
         trees.max_by_key(|(_, fixed)| fixed.count_ones()).map(|(root, _)| root)
     }
 
-    /// Notes which tree or list entries have come to.
+    /// Notes which tree or list has entries.
     pub fn note_home(&mut self, root: usize, ids: impl ExactSizeIterator<Item = u32>) {
-        let Some(tending) = &mut self.tending else { return };
-        tending.counts[root] += ids.len();
+        let Some(change_state) = &mut self.change_state else { return };
+        change_state.counts[root] += ids.len();
         for id in ids {
-            let end = tending.stands.len().max(id as usize + 1);
-            tending.stands.resize(end, Stand::default());
-            tending.stands[id as usize].home = Some(root as u8);
+            let end = change_state.stands.len().max(id as usize + 1);
+            change_state.stands.resize(end, Stand::default());
+            change_state.stands[id as usize].home = Some(root as u8);
         }
     }
 
-    /// What has been written since this was last asked.
+    /// What has been written since the last call.
     pub fn take_edits(&mut self) -> Edits {
         Edits { released: self.leaves.end_turn(), ..std::mem::take(&mut self.edits) }
     }
 
-    /// How many cells have been looked at, and rules written, since this was last asked.
+    /// How many cells have been looked at, and rules written, since the last call.
     pub fn take_work(&mut self) -> usize {
-        self.tending.as_ref().map_or(0, |tending| tending.work.take())
+        self.change_state.as_ref().map_or(0, |state| state.work.take())
     }
 
     /// How many there have been so far.
     pub(super) fn work(&self) -> usize {
-        self.tending.as_ref().map_or(0, |tending| tending.work.get())
+        self.change_state.as_ref().map_or(0, |state| state.work.get())
     }
 
     /// Counts cells looked at, or rules written.
     pub(super) fn count_work(&self, more: usize) {
-        if let Some(tending) = &self.tending {
-            tending.work.set(tending.work.get() + more);
+        if let Some(change_state) = &self.change_state {
+            change_state.work.set(change_state.work.get() + more);
         }
     }
 
-    /// Takes back chunks that nobody looks at any more.
+    /// Takes back chunks that no reader looks at any more.
     pub fn reuse(&mut self, run: Run) {
         self.leaves.reuse(run);
     }
 
-    /// Lists the entries of a rule in the trees where that costs least; behind them if that is
-    /// wanted, or until trees have them if it costs much everywhere.
+    /// Lists the entries of a rule in the trees where that costs least; in a list behind them if
+    /// `place` says so, or until they are moved if it costs too much in every tree.
     ///
     /// # Errors
     ///
@@ -246,7 +249,7 @@ impl Forest {
         let Some(roots) = roots else {
             self.enlist(encoded, ids.clone(), place)?;
             if place == Place::Any {
-                self.plan_planting(encoded, ids);
+                self.plan_move(encoded, ids);
             }
             return Ok(());
         };
@@ -270,7 +273,7 @@ impl Forest {
         if let Some(root) = self.list_of(ids.start) {
             self.delist(encoded, root, &ids)?;
         } else {
-            // First those that they hide: as long as they are there, nobody meets those.
+            // First those that they hide: no lookup finds these while the others are still there.
             for id in ids.clone() {
                 for (cell, hidden) in self.hidden_by(id).to_vec() {
                     if self.stand(hidden).home.is_some() {
@@ -285,7 +288,7 @@ impl Forest {
                 }
             }
         }
-        self.leave_refuge(encoded, &ids)?;
+        self.leave_shadowed_list(encoded, &ids)?;
         ids.for_each(|id| self.forget(id));
         Ok(())
     }
@@ -297,10 +300,10 @@ impl Forest {
     ///
     /// If there is no room for leaves to be written anew.
     pub fn rewrite(&mut self, encoded: &Encoded, mut ids: Range<u32>) -> Result<(), BuildError> {
-        if let Some(sheltered) = ids.clone().find(|&id| self.stand(id).in_refuge)
-            && let Some(tending) = &self.tending
+        if let Some(shadowed) = ids.clone().find(|&id| self.stand(id).in_shadowed_list)
+            && let Some(change_state) = &self.change_state
         {
-            self.rewrite_in(encoded, sheltered, tending.roots.refuge)?;
+            self.rewrite_in(encoded, shadowed, change_state.roots.shadowed)?;
         }
         if let Some(root) = self.list_of(ids.start) {
             // All of them stand in one leaf.
@@ -312,69 +315,69 @@ impl Forest {
         })
     }
 
-    /// Leaves the entries of a rule where they stand, for lookups to pass over until they have been
-    /// swept out: those that they hide are listed in the refuge, but for those that stand in the
-    /// reserve.
+    /// Marks the entries of a rule as gone: lookups skip them until they have been cleaned up. The
+    /// entries that they hide are added to the list of shadowed rules, unless they are in the tree
+    /// of hidden rules.
     ///
     /// # Errors
     ///
     /// If that list would get too long; nothing has changed then.
-    pub fn forsake(&mut self, encoded: &Encoded, ids: Range<u32>) -> Result<(), BuildError> {
+    pub fn mark_gone(&mut self, encoded: &Encoded, ids: Range<u32>) -> Result<(), BuildError> {
         let uncovered = ids.clone().filter(|&id| !self.stand(id).is_covered);
         let hidden = uncovered.flat_map(|id| self.hidden_by(id)).map(|&(_, hidden)| hidden);
         let alone = |id: &u32| {
             let stand = self.stand(*id);
-            stand.home.is_some() && !stand.in_reserve && !stand.in_refuge
+            stand.home.is_some() && !stand.in_hidden_tree && !stand.in_shadowed_list
         };
         let hidden: Vec<u32> = hidden.filter(alone).collect();
-        self.shelter(encoded, hidden)?;
+        self.list_shadowed(encoded, hidden)?;
         if let Some(list) = self.list_of(ids.start) {
             self.delist_to_trees(encoded, list, &ids)?;
         }
         ids.clone().for_each(|id| self.stand_mut(id, |stand| stand.is_gone = true));
-        self.plan_sweep(ids);
+        self.plan_cleanup(ids);
         Ok(())
     }
 
     /// What an entry hides, and in which cells.
     pub(super) fn hidden_by(&self, id: u32) -> &[(Cell, u32)] {
-        let tending = self.tending.as_ref().filter(|_| self.stand(id).home.is_some());
-        tending.map_or(&[], |tending| tending.hidings.of(id))
+        let change_state = self.change_state.as_ref().filter(|_| self.stand(id).home.is_some());
+        change_state.map_or(&[], |state| state.hidings.of(id))
     }
 
     pub(super) fn stand(&self, id: u32) -> Stand {
-        let stand = self.tending.as_ref().and_then(|tending| tending.stands.get(id as usize));
+        let stand = self.change_state.as_ref().and_then(|state| state.stands.get(id as usize));
         stand.copied().unwrap_or_default()
     }
 
     pub(super) fn stand_mut(&mut self, id: u32, change: impl FnOnce(&mut Stand)) {
-        let stands = self.tending.as_mut().map(|tending| &mut tending.stands);
+        let stands = self.change_state.as_mut().map(|state| &mut state.stands);
         stands.and_then(|stands| stands.get_mut(id as usize)).map(change);
     }
 
     /// The roots of the trees that an entry stands in.
     pub(super) fn trees_of(&self, id: u32) -> impl Iterator<Item = usize> + use<> {
         let stand = self.stand(id);
-        let reserve = self.tending.as_ref().map(|tending| tending.roots.reserve);
+        let hidden = self.change_state.as_ref().map(|state| state.roots.hidden);
         let own = stand.home.map(usize::from);
-        own.into_iter().chain(reserve.filter(|_| own.is_some() && stand.in_reserve))
+        own.into_iter().chain(hidden.filter(|_| own.is_some() && stand.in_hidden_tree))
     }
 
-    /// Has an entry stand nowhere.
+    /// Notes that an entry is in no tree and no list any more.
     pub(super) fn forget(&mut self, id: u32) {
         if let Some(root) = self.stand(id).home {
             self.uncount(root.into());
         }
         self.stand_mut(id, |stand| *stand = Stand::default());
-        if let Some(tending) = &mut self.tending {
-            tending.hidings.added.remove(&id);
+        if let Some(change_state) = &mut self.change_state {
+            change_state.hidings.added.remove(&id);
         }
     }
 
-    /// Notes that an entry has its home no more at a root.
+    /// Notes that a root has an entry less.
     pub(super) fn uncount(&mut self, root: usize) {
-        if let Some(tending) = &mut self.tending {
-            tending.counts[root] -= 1;
+        if let Some(change_state) = &mut self.change_state {
+            change_state.counts[root] -= 1;
         }
     }
 }

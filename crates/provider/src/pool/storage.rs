@@ -1,4 +1,4 @@
-//! Where a thread keeps key pairs: memory that the kernel empties in a child.
+//! Storage of a thread for key pairs made in advance, in memory that the kernel empties in a child.
 #![allow(unsafe_code, reason = "maps memory")]
 
 use widelane_batch::Tick;
@@ -9,7 +9,7 @@ use widelane_secret::wipe;
 use crate::curve::key::PUBLIC_BYTES_MAX;
 use crate::pool::{CURVES, ML_KEMS};
 
-/// What a shelf holds.
+/// What a store holds.
 pub(super) trait Item {
     /// One without anything in it.
     const EMPTY: Self;
@@ -174,14 +174,14 @@ impl Drop for Message {
 
 /// The items of one kind. All zeroes is an empty one.
 #[repr(C)]
-pub(super) struct Shelf<I> {
+pub(super) struct Store<I> {
     made: u64,
     count: usize,
     items: [I; ITEMS_MAX],
 }
 
-impl<I: Item> Shelf<I> {
-    /// Puts key pairs on the shelf, which is empty.
+impl<I: Item> Store<I> {
+    /// Puts key pairs into the store, which is empty.
     pub(super) fn fill(&mut self, items: &[I], made: Tick) {
         self.made = made.0;
         self.count = items.len().min(ITEMS_MAX);
@@ -200,7 +200,7 @@ impl<I: Item> Shelf<I> {
         Some(item)
     }
 
-    /// Wipes what is too old; answers how many those were.
+    /// Wipes what is too old; returns how many those were.
     pub(super) fn expire(&mut self, now: Tick) -> usize {
         if now.since(Tick(self.made)) <= AGE_MAX_NS {
             return 0;
@@ -212,43 +212,43 @@ impl<I: Item> Shelf<I> {
     }
 }
 
-/// The shelves of one thread.
+/// The stores of one thread.
 #[repr(C)]
-pub(super) struct Shelves {
+pub(super) struct Stores {
     /// Those of the curves.
-    pub(super) curves: [Shelf<Pair>; CURVES],
+    pub(super) curves: [Store<Pair>; CURVES],
     /// Those of ML-KEM's parameter sets.
-    pub(super) ml_kems: [Shelf<MlKemKey>; ML_KEMS],
+    pub(super) ml_kems: [Store<MlKemKey>; ML_KEMS],
     /// What encapsulations begin with.
-    pub(super) messages: Shelf<Message>,
+    pub(super) messages: Store<Message>,
 }
 
-/// Shelves in memory of their own, which is empty after a fork by whatever means.
-pub(super) struct Mapped(Private<Shelves>);
+/// Stores in memory of their own, which is empty after a fork by whatever means.
+pub(super) struct Mapped(Private<Stores>);
 
 impl Mapped {
-    /// Empty shelves; nothing if the kernel does not empty them in a child.
+    /// Empty stores; nothing if the kernel does not empty them in a child.
     pub(super) fn map() -> Option<Self> {
-        // SAFETY: a shelf is numbers, for which zeroes are valid.
+        // SAFETY: a store is numbers, for which zeroes are valid.
         unsafe { Private::map() }.map(Mapped)
     }
 
-    /// The shelves.
-    pub(super) fn shelves(&mut self) -> &mut Shelves {
+    /// The stores.
+    pub(super) fn stores(&mut self) -> &mut Stores {
         &mut self.0
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        let shelves = self.shelves();
-        for shelf in &mut shelves.curves {
-            shelf.expire(Tick(u64::MAX));
+        let stores = self.stores();
+        for store in &mut stores.curves {
+            store.expire(Tick(u64::MAX));
         }
-        for shelf in &mut shelves.ml_kems {
-            shelf.expire(Tick(u64::MAX));
+        for store in &mut stores.ml_kems {
+            store.expire(Tick(u64::MAX));
         }
-        shelves.messages.expire(Tick(u64::MAX));
+        stores.messages.expire(Tick(u64::MAX));
     }
 }
 
@@ -276,7 +276,7 @@ mod tests {
             pair
         };
         let pairs: Vec<Pair> = (1..=8).map(pair).collect();
-        mapped.shelves().curves[0].fill(&pairs, Tick(7));
+        mapped.stores().curves[0].fill(&pairs, Tick(7));
         let key = |number| {
             let mut key = MlKemKey::EMPTY;
             (key.seed, key.key_bytes) = ([number; SEED_BYTES], KEY_BYTES_MAX as u16);
@@ -284,66 +284,66 @@ mod tests {
             key
         };
         let keys: Vec<MlKemKey> = (1..=8).map(key).collect();
-        mapped.shelves().ml_kems[0].fill(&keys, Tick(7));
+        mapped.stores().ml_kems[0].fill(&keys, Tick(7));
         let messages = [1, 2, 3, 4, 5, 6, 7, 8].map(|number| Message([number; SHARED_BYTES]));
-        mapped.shelves().messages.fill(&messages, Tick(7));
+        mapped.stores().messages.fill(&messages, Tick(7));
         mapped
     }
 
-    /// Takes all from a shelf, and tells them apart by a byte of each.
-    fn take_all<I: Item>(shelf: &mut Shelf<I>, byte: fn(&I) -> u8) -> Vec<u8> {
+    /// Takes all from a store, and tells them apart by a byte of each.
+    fn take_all<I: Item>(store: &mut Store<I>, byte: fn(&I) -> u8) -> Vec<u8> {
         let mut taken: Vec<u8> =
-            std::iter::from_fn(|| shelf.take()).map(|item| byte(&item)).collect();
+            std::iter::from_fn(|| store.take()).map(|item| byte(&item)).collect();
         taken.sort_unstable();
         taken
     }
 
-    fn assert_nothing_is_left(shelves: &Shelves) {
-        assert!(shelves.curves[0].items.iter().all(|pair| pair.private == [0; 48]));
+    fn assert_nothing_is_left(stores: &Stores) {
+        assert!(stores.curves[0].items.iter().all(|pair| pair.private == [0; 48]));
         let is_wiped = |key: &MlKemKey| key.seed == [0; 64] && key.key == [0; KEY_BYTES_MAX];
-        assert!(shelves.ml_kems[0].items.iter().all(is_wiped));
-        assert!(shelves.messages.items.iter().all(|message| message.0 == [0; SHARED_BYTES]));
+        assert!(stores.ml_kems[0].items.iter().all(is_wiped));
+        assert!(stores.messages.items.iter().all(|message| message.0 == [0; SHARED_BYTES]));
     }
 
     #[test]
     fn each_pair_is_taken_once_and_leaves_nothing() {
         let mut mapped = filled();
-        let shelves = mapped.shelves();
-        let taken = take_all(&mut shelves.curves[0], |pair| pair.private()[31]);
+        let stores = mapped.stores();
+        let taken = take_all(&mut stores.curves[0], |pair| pair.private()[31]);
         assert_eq!(taken, [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(take_all(&mut shelves.ml_kems[0], |key| key.key()[3167]), taken);
-        assert_eq!(take_all(&mut shelves.messages, |message| message.0[31]), taken);
-        assert_nothing_is_left(shelves);
-        assert!(shelves.curves[1].take().is_none(), "another shelf");
-        assert!(shelves.ml_kems[1].take().is_none(), "another shelf");
+        assert_eq!(take_all(&mut stores.ml_kems[0], |key| key.key()[3167]), taken);
+        assert_eq!(take_all(&mut stores.messages, |message| message.0[31]), taken);
+        assert_nothing_is_left(stores);
+        assert!(stores.curves[1].take().is_none(), "another store");
+        assert!(stores.ml_kems[1].take().is_none(), "another store");
     }
 
     #[test]
     fn old_pairs_are_wiped() {
         let mut mapped = filled();
-        let shelves = mapped.shelves();
-        let all = |shelves: &mut Shelves, now| {
-            let [curves, ml_kems] = [shelves.curves[0].expire(now), shelves.ml_kems[0].expire(now)];
-            [curves, ml_kems, shelves.messages.expire(now)]
+        let stores = mapped.stores();
+        let all = |stores: &mut Stores, now| {
+            let [curves, ml_kems] = [stores.curves[0].expire(now), stores.ml_kems[0].expire(now)];
+            [curves, ml_kems, stores.messages.expire(now)]
         };
-        assert_eq!(all(shelves, Tick(7 + AGE_MAX_NS)), [0, 0, 0]);
-        assert_eq!(all(shelves, Tick(8 + AGE_MAX_NS)), [8, 8, 8]);
-        assert!(shelves.curves[0].take().is_none() && shelves.ml_kems[0].take().is_none());
-        assert!(shelves.messages.take().is_none());
-        assert_nothing_is_left(shelves);
+        assert_eq!(all(stores, Tick(7 + AGE_MAX_NS)), [0, 0, 0]);
+        assert_eq!(all(stores, Tick(8 + AGE_MAX_NS)), [8, 8, 8]);
+        assert!(stores.curves[0].take().is_none() && stores.ml_kems[0].take().is_none());
+        assert!(stores.messages.take().is_none());
+        assert_nothing_is_left(stores);
     }
 
     #[test]
     fn a_child_finds_empty_shelves_without_being_told() {
         let mut mapped = filled();
-        let shelves = mapped.shelves();
+        let stores = mapped.stores();
         // The system call itself: no handler of pthread_atfork runs.
         // SAFETY: the child looks at its memory and ends.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
         if child == 0 {
-            let empty = shelves.curves[0].take().is_none()
-                && shelves.ml_kems[0].take().is_none()
-                && shelves.messages.take().is_none();
+            let empty = stores.curves[0].take().is_none()
+                && stores.ml_kems[0].take().is_none()
+                && stores.messages.take().is_none();
             // SAFETY: ends the child without the handlers of its parent.
             unsafe { libc::_exit(i32::from(!empty)) };
         }
@@ -351,8 +351,8 @@ mod tests {
         // SAFETY: our own child.
         let ended = unsafe { libc::waitpid(child as libc::pid_t, &mut status, 0) };
         assert_eq!((i64::from(ended), status), (child, 0));
-        assert!(shelves.curves[0].take().is_some(), "the parent keeps them");
-        assert!(shelves.ml_kems[0].take().is_some(), "the parent keeps them");
-        assert!(shelves.messages.take().is_some(), "the parent keeps them");
+        assert!(stores.curves[0].take().is_some(), "the parent keeps them");
+        assert!(stores.ml_kems[0].take().is_some(), "the parent keeps them");
+        assert!(stores.messages.take().is_some(), "the parent keeps them");
     }
 }

@@ -1,5 +1,5 @@
-//! What connections wear: one TLS configuration for every combination that can be drawn, made
-//! before the load begins.
+//! TLS configurations of connections: one for every combination that can be drawn, made before the
+//! load begins.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, NamedGroup};
 
+use crate::client_cost::SECP521R1_REUSED;
 use crate::http;
 use crate::key::KeyKind;
 use crate::load::LoadError;
 use crate::plan::{Mix, Plan, Resume, Shown, Trust};
 use crate::quic;
 use crate::session::{Legacy, Speech};
-use crate::thrift::SECP521R1_REUSED;
 use crate::tls::{AES128_SHA, Cipher, Group, TlsVersion};
 use crate::verifier::{InVersion, Judge, Pinned};
 
 /// All configurations of a plan.
-pub struct Wardrobe {
+pub struct Configurations {
     mix: Mix,
     names: Vec<ServerName<'static>>,
     /// The same names as HTTP sends them.
     hosts: Vec<String>,
-    outfits: Vec<Outfit>,
+    all: Vec<Configuration>,
     /// Certificates that are asked for in turn.
     turns: usize,
 }
 
 /// One combination.
-pub struct Outfit {
+pub struct Configuration {
     /// How to speak TLS.
     pub speech: Speech,
     /// How to speak QUIC, in HTTP/3.
@@ -46,14 +46,14 @@ pub struct Outfit {
 /// What was drawn for one connection, by index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drawn {
-    outfit: usize,
+    index: usize,
     name: usize,
 }
 
 /// Sessions kept for resumption per combination and name.
 const SESSIONS_KEPT: usize = 4096;
 
-impl Wardrobe {
+impl Configurations {
     /// Makes all configurations that `plan` may need.
     pub fn of(plan: &Plan) -> Result<Self, LoadError> {
         let mix = plan.mix.clone();
@@ -69,7 +69,7 @@ impl Wardrobe {
         }
         let trusted = Trusted::all(&plan.trust)?;
         let turns = trusted.len();
-        let mut outfits = Vec::new();
+        let mut all = Vec::new();
         for trusted in &trusted {
             for version in mix.versions.iter() {
                 for cipher in mix.ciphers.iter() {
@@ -77,7 +77,7 @@ impl Wardrobe {
                         for protocol in mix.protocols.iter() {
                             for resume in mix.resumption.iter() {
                                 for identity in mix.identities.iter() {
-                                    outfits.push(trusted.outfit(
+                                    all.push(trusted.configuration(
                                         (*version, *cipher, *group),
                                         protocol.as_deref(),
                                         *resume,
@@ -90,32 +90,32 @@ impl Wardrobe {
                 }
             }
         }
-        Ok(Wardrobe { mix, names, hosts, outfits, turns })
+        Ok(Configurations { mix, names, hosts, all, turns })
     }
 
     /// Whether connections speak QUIC.
     pub fn is_quic(&self) -> bool {
-        self.outfits.iter().any(|outfit| outfit.quic.is_some())
+        self.all.iter().any(|configuration| configuration.quic.is_some())
     }
 
-    /// Draws what a connection wears, and gives it the certificate whose turn it is. Turns count
+    /// Draws the configuration of a connection, with the certificate whose turn it is. Turns count
     /// connections: slots are not used alike.
     pub fn draw(&self, turn: usize, random: &mut fastrand::Rng) -> Drawn {
         let mix = &self.mix;
-        let mut outfit = turn % self.turns;
-        let mut digit = |count: usize, index: usize| outfit = outfit * count + index;
+        let mut combination = turn % self.turns;
+        let mut digit = |count: usize, index: usize| combination = combination * count + index;
         digit(mix.versions.iter().len(), mix.versions.draw(random));
         digit(mix.ciphers.iter().len(), mix.ciphers.draw(random));
         digit(mix.groups.iter().len(), mix.groups.draw(random));
         digit(mix.protocols.iter().len(), mix.protocols.draw(random));
         digit(mix.resumption.iter().len(), mix.resumption.draw(random));
         digit(mix.identities.iter().len(), mix.identities.draw(random));
-        Drawn { outfit, name: mix.names.draw(random) }
+        Drawn { index: combination, name: mix.names.draw(random) }
     }
 
     /// The combination drawn.
-    pub fn outfit(&self, drawn: Drawn) -> &Outfit {
-        &self.outfits[drawn.outfit]
+    pub fn configuration(&self, drawn: Drawn) -> &Configuration {
+        &self.all[drawn.index]
     }
 
     /// The name drawn, as TLS sends it.
@@ -151,16 +151,22 @@ impl Trusted {
         }
     }
 
-    fn outfit(
+    fn configuration(
         &self,
         (version, cipher, group): (TlsVersion, Cipher, Group),
         protocol: Option<&str>,
         resume: Resume,
         identity: Option<&Shown>,
-    ) -> Result<Outfit, LoadError> {
+    ) -> Result<Configuration, LoadError> {
         if let Cipher::Aes128Sha | Cipher::Aes128ShaMacFirst = cipher {
             let encrypt_then_mac = cipher == Cipher::Aes128Sha;
-            return self.outfit_of_old(version, encrypt_then_mac, protocol, resume, identity);
+            return self.legacy_configuration(
+                version,
+                encrypt_then_mac,
+                protocol,
+                resume,
+                identity,
+            );
         }
         let kind = match self {
             Trusted::Pinned(pinned) => Some(pinned.kind()),
@@ -204,7 +210,7 @@ impl Trusted {
         }
         config.alpn_protocols.extend(protocol.map(|name| name.as_bytes().to_vec()));
         let config = Arc::new(config);
-        Ok(Outfit {
+        Ok(Configuration {
             quic: is_quic.then(|| quic::speech(Arc::clone(&config))).transpose()?,
             speech: Speech::Modern(config),
             group: Some(group.group().name()),
@@ -213,14 +219,14 @@ impl Trusted {
     }
 
     /// For [`Cipher::Aes128Sha`] and [`Cipher::Aes128ShaMacFirst`].
-    fn outfit_of_old(
+    fn legacy_configuration(
         &self,
         version: TlsVersion,
         encrypt_then_mac: bool,
         protocol: Option<&str>,
         resume: Resume,
         identity: Option<&Shown>,
-    ) -> Result<Outfit, LoadError> {
+    ) -> Result<Configuration, LoadError> {
         for (fits, what) in [
             (version == TlsVersion::Tls12, "TLS 1.3"),
             (resume == Resume::Never, "resumption"),
@@ -232,7 +238,7 @@ impl Trusted {
         }
         let legacy = Legacy::new(AES128_SHA, encrypt_then_mac, protocol, self.verifier())?;
         let speech = Speech::Legacy(Arc::new(legacy));
-        Ok(Outfit { speech, quic: None, group: None, keeps_tickets: false })
+        Ok(Configuration { speech, quic: None, group: None, keeps_tickets: false })
     }
 
     fn verifier(&self) -> Arc<dyn ServerCertVerifier> {
@@ -252,7 +258,7 @@ fn kind_of(Shown(certified): &Shown) -> Option<KeyKind> {
 /// only to a client that offers its curve (RFC 8422, 5.1.1), and OpenSSL takes one only from such a
 /// client; a server that heeds the client's order does not use it for the key exchange. Beside a
 /// group with ML-KEM its curve is offered, without a share: a server that lacks the group takes the
-/// curve, which tells more than its alert would.
+/// curve, which says more than its alert would.
 fn groups(
     version: TlsVersion,
     group: Group,

@@ -1,4 +1,4 @@
-//! A crowd of TLS clients: most do a whole handshake, the others hang up at some stage of it.
+//! Misbehaving TLS clients: most do a whole handshake, the others hang up at some stage of it.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -22,20 +22,20 @@ use widelane_bench::server::SERVER_NAME;
 use widelane_loadgen::Pinned;
 use widelane_testkit::random::Random;
 
-/// A crowd to send to a server.
+/// Clients to send to a server.
 #[derive(Clone, Debug)]
-pub struct Crowd {
+pub struct Clients {
     /// Where the server listens.
     pub target: SocketAddr,
     /// The server's certificates, DER; each client asks for one of them by its kind of key.
     pub certificates: Vec<Vec<u8>>,
     /// Connections at any time.
     pub connections: usize,
-    /// Whole handshakes to make; those who hang up come on top.
+    /// Whole handshakes to make; clients that hang up come on top.
     pub handshakes: u64,
     /// Whether some hang up.
     pub hang_ups: bool,
-    /// Makes the crowd's choices reproducible.
+    /// Makes the clients' choices reproducible.
     pub seed: u64,
 }
 
@@ -68,7 +68,7 @@ impl Stage {
     ];
 }
 
-/// What became of a crowd.
+/// What became of the clients.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Whole handshakes, verified, with a proper goodbye.
@@ -80,7 +80,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds another crowd's tally.
+    /// Adds the tally of other clients.
     pub fn add(&mut self, other: Tally) {
         self.handshakes += other.handshakes;
         for (mine, theirs) in self.hung_up.iter_mut().zip(other.hung_up) {
@@ -103,19 +103,19 @@ pub struct Failure {
     pub error: String,
 }
 
-impl Crowd {
-    /// Sends the crowd and waits until it has made its handshakes.
+impl Clients {
+    /// Runs the clients and waits until they have made their handshakes.
     ///
     /// # Errors
     ///
     /// If the clients cannot be set up. Failed handshakes are no errors but part of the tally.
-    pub fn send(&self) -> Result<Tally> {
-        let square = Rc::new(Square::new(self)?);
+    pub fn run(&self) -> Result<Tally> {
+        let shared = Rc::new(Shared::new(self)?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         LocalSet::new().block_on(&runtime, async {
             let clients: Vec<_> = (0..self.connections as u64)
                 .map(|index| {
-                    spawn_local(Rc::clone(&square).keep_coming(Random::new(self.seed ^ index)))
+                    spawn_local(Rc::clone(&shared).keep_connecting(Random::new(self.seed ^ index)))
                 })
                 .collect();
             for client in clients {
@@ -123,39 +123,39 @@ impl Crowd {
             }
             anyhow::Ok(())
         })?;
-        Ok(square.tally.take())
+        Ok(shared.tally.take())
     }
 }
 
-/// Where the crowd meets: what all clients share.
-struct Square {
+/// What all clients share.
+struct Shared {
     target: SocketAddr,
     /// One for each certificate, protocol version and key-exchange group.
     configs: Vec<Arc<ClientConfig>>,
     /// Whether some hang up.
     hang_ups: bool,
-    /// Handshakes that nobody has begun yet.
+    /// Handshakes that no client has begun yet.
     left: Cell<u64>,
     tally: RefCell<Tally>,
 }
 
-impl Square {
-    fn new(crowd: &Crowd) -> Result<Self> {
+impl Shared {
+    fn new(clients: &Clients) -> Result<Self> {
         let mut configs = Vec::new();
-        for certificate in &crowd.certificates {
+        for certificate in &clients.certificates {
             configs.extend(configurations(certificate)?);
         }
-        Ok(Square {
-            target: crowd.target,
+        Ok(Shared {
+            target: clients.target,
             configs,
-            hang_ups: crowd.hang_ups,
-            left: Cell::new(crowd.handshakes),
+            hang_ups: clients.hang_ups,
+            left: Cell::new(clients.handshakes),
             tally: RefCell::default(),
         })
     }
 
-    /// One client, who comes again and again until all handshakes are made.
-    async fn keep_coming(self: Rc<Self>, mut random: Random) {
+    /// One client, which connects again and again until all handshakes are made.
+    async fn keep_connecting(self: Rc<Self>, mut random: Random) {
         while self.left.get() > 0 {
             let stage = match random.below(HANGS_UP_ONE_IN) {
                 0 if self.hang_ups => Some(Stage::ALL[random.below(Stage::ALL.len())]),
@@ -191,7 +191,7 @@ impl Square {
     async fn visit(&self, stage: Option<Stage>, random: &mut Random) -> io::Result<()> {
         let mut tcp = TcpStream::connect(self.target).await?;
         tcp.set_nodelay(true)?;
-        // Half of those who hang up reset the connection, the others close it.
+        // Half of the clients that hang up reset the connection, the others close it.
         let resets = random.below(2) == 0;
         if stage.is_none() || resets {
             // A whole visit ends when the server has closed; this leaves no TIME_WAIT behind.
@@ -237,7 +237,7 @@ impl Square {
             return Ok(());
         }
         if tls.handshake_kind() == Some(HandshakeKind::Resumed) {
-            return Err(io::Error::other("the server resumed a session that nobody offered"));
+            return Err(io::Error::other("the server resumed a session that no client offered"));
         }
         tls.send_close_notify();
         let mut goodbye = Vec::new();
@@ -298,7 +298,7 @@ async fn receive(
     Ok(received > 0)
 }
 
-/// One client in so many hangs up.
+/// One client in this many hangs up.
 const HANGS_UP_ONE_IN: usize = 4;
 
 /// Longer than anything may take, even while two CPUs serve 512 connections.

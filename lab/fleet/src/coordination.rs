@@ -1,5 +1,5 @@
-//! Who takes part, who was lost, and what all have counted together: state without a bus and
-//! without a clock.
+//! Which agents take part, which were lost, and what all have counted together: state without a bus
+//! and without a clock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// All who take part in one run.
+/// All agents that take part in one run.
 pub struct Muster {
     places: Vec<Place>,
     start: Instant,
@@ -69,7 +69,7 @@ pub struct Muster {
     seconds_max: usize,
     threads: usize,
     ends_by: Instant,
-    /// Seconds that have not been told yet, the first of them being `told`.
+    /// Seconds that have not been reported yet, the first of them being `told`.
     waiting: VecDeque<Tally>,
     told: usize,
     deaf_since: Option<Instant>,
@@ -87,7 +87,7 @@ pub struct Times {
     pub window: Duration,
     /// Threads of each agent.
     pub threads: usize,
-    /// When it is over at the latest, whoever is heard or not.
+    /// When it is over at the latest, whether agents are heard or not.
     pub ends_by: Instant,
 }
 
@@ -117,7 +117,7 @@ impl Muster {
         }
     }
 
-    /// Takes up news of an agent; ignored from whoever takes no part, or no part any more.
+    /// Processes news of an agent; ignored if the agent does not take part, or not any more.
     pub fn hear(&mut self, agent: &str, what: What, now: Instant) -> Result<(), WireError> {
         let after = now.saturating_duration_since(self.start);
         let Some(place) = self.places.iter_mut().find(|place| place.member.id == agent) else {
@@ -151,7 +151,7 @@ impl Muster {
                 }
             }
             What::Over { wall, busy, client_cpu, interrupted, counted } => {
-                // Nobody waits for longer.
+                // The director waits no longer than this.
                 let wall_max = self.ends_by.saturating_duration_since(self.start);
                 let threads = u32::try_from(self.threads).unwrap_or(u32::MAX);
                 if wall > wall_max || client_cpu > wall_max.saturating_mul(threads) {
@@ -172,7 +172,7 @@ impl Muster {
         Ok(())
     }
 
-    /// Whether the bus stands: while it does not, nobody is lost for being silent.
+    /// Whether the bus is down: while it is, no agent is lost for being silent.
     pub fn set_deaf(&mut self, deaf: bool, now: Instant) {
         match self.deaf_since {
             None if deaf => self.deaf_since = Some(now),
@@ -192,7 +192,7 @@ impl Muster {
         self.degradations.push(Degradation::Deaf { at, lasted: now - since });
     }
 
-    /// Gives up those who have been silent for too long; everybody when the time is up.
+    /// Gives up agents that have been silent for too long; all of them when the time is up.
     pub fn patrol(&mut self, now: Instant) {
         let time_is_up = now >= self.ends_by;
         if self.deaf_since.is_some() && !time_is_up {
@@ -211,7 +211,7 @@ impl Muster {
         }
     }
 
-    /// The next second of which all have told what they counted.
+    /// The next second for which all agents have reported their counts.
     pub fn next_second(&mut self) -> Option<(usize, Tally)> {
         let index = self.told;
         let complete = self.places.iter().all(|place| place.has_told(index));
@@ -222,7 +222,7 @@ impl Muster {
         Some((index, self.waiting.pop_front()?))
     }
 
-    /// Whether nobody works any more.
+    /// Whether no agent is working any more.
     pub fn is_over(&self) -> bool {
         !self.places.iter().any(Place::is_working)
     }
@@ -256,7 +256,7 @@ impl Muster {
                     outcome.wall = outcome.wall.max(Duration::from_secs(place.seconds as u64));
                     (place.so_far, Some(at))
                 }
-                Fate::Working => unreachable!("a run is concluded when nobody works any more"),
+                Fate::Working => unreachable!("a run is concluded when no agent works any more"),
             };
             if lost.is_some() && place.missing > 0 {
                 let (agent, seconds) = (place.member.name.clone(), place.missing);

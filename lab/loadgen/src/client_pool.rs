@@ -1,4 +1,4 @@
-//! The crowd: all connections of one thread, on one epoll.
+//! A client pool: all connections of one thread, on one epoll.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,12 +10,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::arrivals::Schedule;
+use crate::configurations::Configurations;
 use crate::connection::{Shared, Step};
 use crate::load::LoadError;
 use crate::plan::{Pace, Plan};
 use crate::slot::Slot;
 use crate::tally::{ErrorKind, Failure, Tally};
-use crate::wardrobe::Wardrobe;
 
 /// Pause of a connection slot after a failure, so that a dead server is not hammered.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(5);
@@ -36,7 +36,7 @@ const FOREVER: Timespec = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
 const AT_ONCE: usize = 256;
 
 /// All connections of one thread.
-pub struct Crowd {
+pub struct ClientPool {
     epoll: OwnedFd,
     connections: Vec<Slot>,
     shared: Shared,
@@ -63,10 +63,10 @@ enum Pacing {
     WindingDown,
 }
 
-impl Crowd {
-    /// Gathers the crowd; nothing begins before [`Crowd::work`].
-    pub fn gather(plan: &Plan) -> Result<Self, LoadError> {
-        let wardrobe = Wardrobe::of(plan)?;
+impl ClientPool {
+    /// Makes the pool; nothing begins before [`ClientPool::work`].
+    pub fn new(plan: &Plan) -> Result<Self, LoadError> {
+        let configurations = Configurations::of(plan)?;
         let now = Instant::now();
         // Draws and arrivals must not come from the same numbers.
         let mut random = fastrand::Rng::with_seed(plan.seed);
@@ -82,13 +82,13 @@ impl Crowd {
                 (0, Pacing::Open { schedule, free: Vec::new(), connections_max })
             }
         };
-        let is_quic = wardrobe.is_quic();
+        let is_quic = configurations.is_quic();
         let mut connections = Vec::new();
         connections.resize_with(slots, || Slot::new(is_quic));
-        Ok(Crowd {
+        Ok(ClientPool {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from)?,
             connections,
-            shared: Shared::new(plan, wardrobe, random),
+            shared: Shared::new(plan, configurations, random),
             events: Vec::with_capacity(AT_ONCE),
             more: Vec::new(),
             pace,
@@ -136,7 +136,7 @@ impl Crowd {
         self.connections.iter().all(Slot::is_idle)
     }
 
-    /// Counts those who have not done their work yet, arrivals that are overdue included.
+    /// Counts connections that have not done their work yet, arrivals that are overdue included.
     pub fn count_unfinished(&mut self) {
         let now = Instant::now();
         for since in self.connections.iter().filter_map(Slot::unfinished_since) {
@@ -172,7 +172,7 @@ impl Crowd {
                     let slot = match free.pop() {
                         Some(slot) => slot,
                         None if self.connections.len() < *connections_max => {
-                            self.connections.push(Slot::new(self.shared.wardrobe.is_quic()));
+                            self.connections.push(Slot::new(self.shared.configurations.is_quic()));
                             self.connections.len() - 1
                         }
                         None => return None,
@@ -297,10 +297,10 @@ mod tests {
     use crate::tls::{Cipher, Group, TlsVersion};
 
     /// Begins connections at a steady mean rate, each with one of two ciphers.
-    fn crowd() -> Crowd {
+    fn pool() -> ClientPool {
         let mix = Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, Group::X25519, "localhost");
         let either = vec![(Cipher::Aes256Gcm, 1), (Cipher::Aes128Gcm, 1)];
-        Crowd::gather(&Plan {
+        ClientPool::new(&Plan {
             target: ([127, 0, 0, 1], 1).into(),
             sources: Vec::new(),
             trust: Trust::Anyone,
@@ -321,14 +321,14 @@ mod tests {
     #[test]
     fn what_is_drawn_does_not_depend_on_the_time_since_the_last_arrival() {
         const CONNECTIONS: usize = 4_000;
-        let mut crowd = crowd();
-        let Pacing::Open { schedule, .. } = &mut crowd.pace else { panic!("an open loop") };
+        let mut pool = pool();
+        let Pacing::Open { schedule, .. } = &mut pool.pace else { panic!("an open loop") };
         let mut counts = [[0_usize; 2]; 2];
         let mut last = schedule.next();
         for _ in 0..CONNECTIONS {
             let due = schedule.next();
             schedule.advance();
-            let cipher = crowd.shared.random.usize(..2);
+            let cipher = pool.shared.random.usize(..2);
             // Half of the gaps of a Poisson process of 1,000 per second are longer.
             let is_late = due - last > Duration::from_micros(693);
             counts[usize::from(is_late)][cipher] += 1;

@@ -1,27 +1,28 @@
-//! What is left to be done in trees that are changed: a little of it with each change, so that none
-//! takes long. Lookups are right all the while.
+//! Deferred work on trees: a little of it is done with each change, so that no change takes long.
+//! Lookups are right after each step.
 //!
-//! A leaf that has grown long is *divided*. A rule that stands in many cells comes into a list, and
-//! is *planted* from there, cell by cell. When it goes, it is noted as gone, and *swept* out of its
-//! cells: first what it hid is listed wherever it hid that, then it is taken out itself.
+//! A leaf that has grown long is *divided*. A rule that belongs to many cells goes to a list, and
+//! is *moved* to the trees from there, cell by cell. When it is removed, it is marked as gone, and
+//! *cleaned up*: first the rules that it hid are listed wherever it hid them, then it is removed
+//! from its cells.
 
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
 use super::BuildError;
+use super::change_state::Goal;
 use super::encode::Encoded;
-use super::tended::Goal;
 use super::tree::{Cell, Forest, Region};
 use super::walk::Walk;
 
-/// They take turns.
-pub(super) type Chores = VecDeque<Chore>;
+/// Deferred work, the next first. What is not done in its turn goes to the back.
+pub(super) type DeferredQueue = VecDeque<Deferred>;
 
 #[derive(Debug)]
-pub(super) enum Chore {
-    /// To divide the leaf of a cell.
+pub(super) enum Deferred {
+    /// Divide the leaf of a cell.
     Division { cell: Cell, region: Region },
-    /// To have the entries of a rule in all their cells, or in none.
+    /// List the entries of a rule in all their cells, or in none.
     Tour(Tour),
 }
 
@@ -41,39 +42,39 @@ pub(super) struct Tour {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
-    /// Lists entries that stand behind the trees in these.
-    Plant,
+    /// Moves entries from a list to the trees.
+    Move,
     /// Lists what entries hid where they hid it.
     GiveBack,
     /// Takes entries out of all their trees.
     TakeOut,
 }
 
-/// So many cells are looked at for chores, and rules written, with each change.
+/// How much deferred work is added to each change: cells looked at and rules written.
 const SLICE: usize = 512;
-/// So many chores wait.
-const CHORES_MAX: usize = 1024;
-/// A rule that would cost more to be planted stays in its list.
-const PLANTING_MAX: usize = 1 << 16;
-/// Leaves of a power of two entries, of so many, are tried to be divided; longer ones would take
+/// How many pieces of deferred work can wait.
+const DEFERRED_MAX: usize = 1024;
+/// A rule that costs more to move stays in its list.
+const MOVE_MAX: usize = 1 << 16;
+/// Leaves of a power of two entries in this range are divided, if possible; longer ones would take
 /// too long.
 const DIVISIBLE: RangeInclusive<usize> = 32..=128;
-/// So many words of entries are the most that are divided: keys may be long.
+/// The most words of entries that are divided: keys may be long.
 const DIVISIBLE_WORDS: usize = 512;
 
 impl Forest {
-    /// Notes that the leaf of a cell has come to so many entries.
+    /// Defers the division of a cell's leaf, which has this many entries now, if it is long enough.
     pub(super) fn plan_division(&mut self, cell: Cell, region: Region, entries: usize) {
         if entries.is_power_of_two() && DIVISIBLE.contains(&entries) {
-            self.plan(Chore::Division { cell, region });
+            self.plan(Deferred::Division { cell, region });
         }
     }
 
-    /// Has the entries of a rule that stands in a list planted, if there is a tree for each.
-    pub(super) fn plan_planting(&mut self, encoded: &Encoded, ids: Range<u32>) {
+    /// Defers the move of a rule's entries from a list to the trees, if there is a tree for each.
+    pub(super) fn plan_move(&mut self, encoded: &Encoded, ids: Range<u32>) {
         let trees = ids.clone().map(|id| self.tree_for(encoded, id));
         let Some(trees) = trees.collect::<Option<Vec<usize>>>() else { return };
-        if self.plan(Chore::Tour(Tour::new(ids.clone(), Task::Plant))) {
+        if self.plan(Deferred::Tour(Tour::new(ids.clone(), Task::Move))) {
             for (id, root) in ids.zip(trees) {
                 self.stand_mut(id, |stand| {
                     stand.goal = Some(Goal { root: root as u8, is_begun: false });
@@ -83,43 +84,44 @@ impl Forest {
         }
     }
 
-    /// Has the entries of a rule that is gone taken out of their trees.
-    pub(super) fn plan_sweep(&mut self, ids: Range<u32>) {
-        self.plan(Chore::Tour(Tour::new(ids, Task::GiveBack)));
+    /// Defers the removal of the entries of a rule that is gone from their trees.
+    pub(super) fn plan_cleanup(&mut self, ids: Range<u32>) {
+        self.plan(Deferred::Tour(Tour::new(ids, Task::GiveBack)));
     }
 
-    fn plan(&mut self, chore: Chore) -> bool {
-        let Some(tending) = &mut self.tending else { return false };
-        let has_room = tending.chores.len() < CHORES_MAX;
+    fn plan(&mut self, deferred: Deferred) -> bool {
+        let Some(change_state) = &mut self.change_state else { return false };
+        let has_room = change_state.deferred.len() < DEFERRED_MAX;
         if has_room {
-            tending.chores.push_back(chore);
+            change_state.deferred.push_back(deferred);
         }
         has_room
     }
 
-    /// Goes on with what is left to be done, as far as a change affords. Returns the entries of
-    /// rules that were gone, and stand nowhere any more.
+    /// Goes on with deferred work, as much as is added to one change. Returns the entries of rules
+    /// that have been cleaned up.
     ///
-    /// What turns out to cost too much stays as it is until other trees are planted: a rule stands
-    /// in its list, or is gone.
+    /// Rules that turn out to cost too much stay in their list, or gone, until the trees are
+    /// rebuilt.
     pub fn go_on(&mut self, encoded: &Encoded) -> Vec<Range<u32>> {
         let end = self.work() + SLICE;
-        let mut swept = Vec::new();
+        let mut cleaned = Vec::new();
         while self.work() < end
-            && let Some(chore) = self.tending.as_mut().and_then(|of| of.chores.pop_front())
+            && let Some(deferred) =
+                self.change_state.as_mut().and_then(|of| of.deferred.pop_front())
         {
-            match chore {
+            match deferred {
                 // A leaf that cannot be divided stays whole.
-                Chore::Division { cell, region } => drop(self.divide(encoded, cell, &region)),
-                Chore::Tour(mut tour) => match self.tour(encoded, &mut tour, end) {
-                    Ok(true) if tour.task == Task::TakeOut => swept.push(tour.ids),
-                    // Others have their turn before it goes on.
-                    Ok(false) => drop(self.plan(Chore::Tour(tour))),
+                Deferred::Division { cell, region } => drop(self.divide(encoded, cell, &region)),
+                Deferred::Tour(mut tour) => match self.tour(encoded, &mut tour, end) {
+                    Ok(true) if tour.task == Task::TakeOut => cleaned.push(tour.ids),
+                    // Other work has its turn before this goes on.
+                    Ok(false) => drop(self.plan(Deferred::Tour(tour))),
                     Ok(true) | Err(_) => {}
                 },
             }
         }
-        swept
+        cleaned
     }
 
     /// By one node: nodes behind it would multiply what this costs.
@@ -135,15 +137,15 @@ impl Forest {
         Ok(())
     }
 
-    /// Goes on with a tour until so much work has been done; true at its end.
+    /// Goes on with a tour until the work done comes to `end`; true if the tour is complete.
     fn tour(&mut self, encoded: &Encoded, tour: &mut Tour, end: usize) -> Result<bool, BuildError> {
         let list = self.list_of(tour.ids.start);
-        if tour.task == Task::Plant {
+        if tour.task == Task::Move {
             if self.stand(tour.ids.start).goal.is_none() {
-                // The rule has gone meanwhile.
+                // The rule has been removed meanwhile.
                 return Ok(true);
             }
-            tour.ids.clone().for_each(|id| self.begin_planting(id));
+            tour.ids.clone().for_each(|id| self.begin_move(id));
         }
         let begun = self.work();
         while self.work() < end {
@@ -155,7 +157,7 @@ impl Forest {
             };
             let stand = self.stand(*id);
             let goes_on = match tour.task {
-                Task::Plant => self.list_next(encoded, *id, walk, true)?,
+                Task::Move => self.list_next(encoded, *id, walk, true)?,
                 // What was hidden may have gone meanwhile.
                 Task::GiveBack if stand.home.is_none() || stand.is_gone => false,
                 Task::GiveBack => self.list_next(encoded, *id, walk, false)?,
@@ -166,7 +168,7 @@ impl Forest {
             }
         }
         tour.spent += self.work() - begun;
-        match tour.task == Task::Plant && tour.spent > PLANTING_MAX {
+        match tour.task == Task::Move && tour.spent > MOVE_MAX {
             true => Err(BuildError::LeafTooLong { rules: tour.spent }),
             false => Ok(false),
         }
@@ -180,17 +182,17 @@ impl Forest {
     ) -> Result<(), BuildError> {
         let ids = &tour.ids;
         match (tour.task, list) {
-            (Task::Plant, Some(list)) => self.delist_to_trees(encoded, list, ids),
-            (Task::Plant, None) => Ok(()),
+            (Task::Move, Some(list)) => self.delist_to_trees(encoded, list, ids),
+            (Task::Move, None) => Ok(()),
             _ => {
-                self.leave_refuge(encoded, ids)?;
+                self.leave_shadowed_list(encoded, ids)?;
                 ids.clone().for_each(|id| self.forget(id));
                 Ok(())
             }
         }
     }
 
-    fn begin_planting(&mut self, id: u32) {
+    fn begin_move(&mut self, id: u32) {
         self.stand_mut(id, |stand| {
             if let Some(goal) = &mut stand.goal {
                 goal.is_begun = true;
@@ -212,7 +214,7 @@ impl Tour {
             let (id, next) = (self.id, self.next);
             self.next += 1;
             let walk = match self.task {
-                Task::Plant => {
+                Task::Move => {
                     let goal = forest.stand(id).goal.filter(|_| next == 0);
                     let all = Region::all(encoded.words);
                     goal.map(|goal| (id, Walk::of_tree(goal.root.into(), Some(all))))

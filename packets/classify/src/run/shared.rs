@@ -7,17 +7,17 @@ use std::slice;
 
 use super::map::Mapping;
 
-/// Words that one thread writes while others look at those that it leaves alone.
+/// Words that one thread writes while others read those that it leaves alone.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct SharedChunks {
     memory: Mapping,
 }
 
 /// Words of the smallest pages.
 const PAGE_WORDS: usize = 512;
 
-impl Shelf {
-    /// Begins with these words, and has room for so many more.
+impl SharedChunks {
+    /// Begins with these words, and has room for `free` more.
     pub fn new(words: &[u64], free: usize) -> Self {
         let mut memory = Mapping::zeroed(words.len() + free);
         memory.prefer_large_pages();
@@ -28,15 +28,15 @@ impl Shelf {
             let soon = (words.len() / 4).max(PAGE_WORDS).min(free);
             others[..soon].iter_mut().step_by(PAGE_WORDS).for_each(|word| *word = 0);
         }
-        Shelf { memory }
+        SharedChunks { memory }
     }
 
     /// Writes words; false if they do not fit.
     ///
     /// # Safety
     ///
-    /// Nobody else writes to the shelf or looks at these words meanwhile, and who looks at them
-    /// later has learned of it from this thread.
+    /// No other thread writes here or reads these words meanwhile, and threads that read them later
+    /// synchronise with this one first.
     pub unsafe fn write(&self, at: usize, words: &[u64]) -> bool {
         let (start, room) = self.memory.parts();
         if at + words.len() > room {
@@ -58,7 +58,7 @@ impl Shelf {
     }
 }
 
-/// Words of a table or of a shelf, of which a search looks at those that the index leads to.
+/// Words of a table or of [`SharedChunks`], of which a search reads those that the index leads to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunks<'a> {
     start: NonNull<u64>,
@@ -77,14 +77,14 @@ impl<'a> Chunks<'a> {
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If there are fewer.
     #[inline(always)]
     pub fn get(self, at: usize, count: usize) -> &'a [u64] {
         assert!(self.words.checked_sub(count).is_some_and(|last| at <= last), "a chunk outside");
         // SAFETY: inside, as was just compared.
         let start = unsafe { self.start.add(at) };
-        // SAFETY: so many words lie behind `start`, and the lender keeps them as long as `'a`. Who
-        // writes to a shelf has promised to leave alone what others look at.
+        // SAFETY: `count` words lie behind `start`, and the lender keeps them as long as `'a`. The
+        // writer of `SharedChunks` has promised to leave alone what other threads read.
         unsafe { slice::from_raw_parts(start.as_ptr(), count) }
     }
 }
@@ -95,13 +95,13 @@ mod tests {
 
     #[test]
     fn what_is_lent_stays_while_others_are_written() {
-        let shelf = Shelf::new(&[1, 2, 3], 2);
-        let lent = shelf.chunks().get(0, 2);
+        let shared = SharedChunks::new(&[1, 2, 3], 2);
+        let lent = shared.chunks().get(0, 2);
         // SAFETY: these words are not lent.
-        assert!(unsafe { shelf.write(2, &[7, 8, 9]) });
+        assert!(unsafe { shared.write(2, &[7, 8, 9]) });
         // SAFETY: nothing is written.
-        assert!(!unsafe { shelf.write(3, &[0; 3]) });
-        assert_eq!((lent, shelf.chunks().get(2, 3)), (&[1, 2][..], &[7, 8, 9][..]));
+        assert!(!unsafe { shared.write(3, &[0; 3]) });
+        assert_eq!((lent, shared.chunks().get(2, 3)), (&[1, 2][..], &[7, 8, 9][..]));
     }
 
     #[test]
