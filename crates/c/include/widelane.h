@@ -1170,7 +1170,8 @@ void widelane_classifier_free(struct widelane_classifier *classifier);
 enum widelane_status widelane_crypto_choose(uint32_t width_max, struct widelane_crypto **crypto);
 
 /**
- * How many jobs of public keys a full batch has: fewer cost as much. 0 for null.
+ * How many jobs of public keys a full batch has: fewer cost as much. On CPUs without AVX-512 IFMA
+ * this holds for curves, and RSA does one job after another. 0 for null.
  *
  * # Safety
  *

@@ -340,22 +340,35 @@ impl Counts {
         (runs > 0).then(|| jobs as f64 / runs as f64)
     }
 
-    /// The most operations of a batch: as many as RSA has lanes, or as the largest batch of another
-    /// kind had.
+    /// Operations that one batch holds at most, of any kind, whether it has occurred or not.
+    pub fn most_lanes(&self) -> usize {
+        self.by_kind.iter().map(|kind| kind.lanes).fold(self.lanes, usize::max).min(LANES_MAX)
+    }
+
+    /// How many lanes those kinds had whose operations waited for others, each kind.
+    fn lanes_of_kinds(&self) -> impl Iterator<Item = usize> {
+        let waited = self.by_kind.iter().filter(|kind| kind.batched + kind.single > 0);
+        // A file may claim any number.
+        waited.map(|kind| kind.lanes.clamp(1, LANES_MAX))
+    }
+
+    /// The most operations of a batch: as many as the widest kind that occurred has lanes, or RSA
+    /// before any has.
     pub fn widest(&self) -> usize {
+        let lanes = self.lanes_of_kinds().max().unwrap_or(self.lanes.min(LANES_MAX));
         let largest = self.batches_by_fill.iter().rposition(|count| *count > 0);
-        largest.unwrap_or(0).max(self.lanes).min(LANES_MAX)
+        lanes.max(largest.unwrap_or(0))
     }
 
     /// Share of the batches that had every lane in use; `None` before the first, and where kinds
-    /// with more lanes than RSA's made some: how many lanes each batch had is not counted.
+    /// differ in their lanes: how many lanes each batch had is not counted.
     pub fn full_share(&self) -> Option<f64> {
-        if self.widest() > self.lanes {
+        let widest = self.widest();
+        if self.lanes_of_kinds().any(|lanes| lanes != widest) {
             return None;
         }
         let total: u64 = self.fills().iter().sum();
-        let full = *self.batches_by_fill.get(self.lanes)?;
-        (total > 0).then(|| full as f64 / total as f64)
+        (total > 0).then(|| self.batches_by_fill[widest] as f64 / total as f64)
     }
 }
 
@@ -419,7 +432,7 @@ mod tests {
             + OperationKind::X25519Derive as usize * size_of::<KindCounters>();
         put(derive + offset_of!(KindCounters, runs), &batches.to_ne_bytes());
         put(derive + offset_of!(KindCounters, single), &10u64.to_ne_bytes());
-        put(derive + offset_of!(KindCounters, lanes), &4u64.to_ne_bytes());
+        put(derive + offset_of!(KindCounters, lanes), &8u64.to_ne_bytes());
         let gcm = offset_of!(Counters, ciphers)
             + CipherKind::Aes256Gcm as usize * size_of::<CipherCounters>()
             + offset_of!(CipherCounters, messages_by_room);
@@ -443,7 +456,7 @@ mod tests {
         assert_eq!((between.jobs_batched, between.jobs_single), (20, 10));
         assert_eq!(between.full_share(), Some(0.0));
         let occurred: Vec<_> = between.kinds().filter(|(_, kind)| kind.operations() > 0).collect();
-        let expected = KindCounts { single: 10, runs: 5, lanes: 4, ..KindCounts::default() };
+        let expected = KindCounts { single: 10, runs: 5, lanes: 8, ..KindCounts::default() };
         assert_eq!(occurred, [(OperationKind::X25519Derive, &expected)]);
         assert_eq!(between.jobs(), 10);
         assert_eq!(between.room_of(CipherKind::Aes256Gcm), Some(Room::Vaes256));
@@ -475,12 +488,21 @@ mod tests {
     }
 
     #[test]
-    fn batches_wider_than_those_of_rsa_count() {
-        let mut counts = Counts { lanes: 8, ..Counts::default() };
-        counts.batches_by_fill[8] = 3;
-        assert_eq!((counts.widest(), counts.full_share()), (8, Some(1.0)));
-        counts.batches_by_fill[16] = 1;
-        assert_eq!((counts.widest(), counts.full_share()), (16, None));
+    fn batches_are_full_by_the_lanes_of_their_kinds() {
+        let of_kind = |batched, lanes| KindCounts { batched, lanes, ..KindCounts::default() };
+        let mut counts = Counts { lanes: 1, ..Counts::default() };
+        assert_eq!((counts.widest(), counts.full_share()), (1, None));
+        counts.by_kind[OperationKind::X25519Derive as usize] = of_kind(13, 4);
+        counts.batches_by_fill[1] = 1;
+        counts.batches_by_fill[4] = 3;
+        assert_eq!((counts.widest(), counts.full_share()), (4, Some(0.75)));
+        // Of other kinds nothing has occurred, or a batch has another size.
+        counts.by_kind[OperationKind::P256Sign as usize] = of_kind(0, 8);
+        assert_eq!((counts.widest(), counts.full_share()), (4, Some(0.75)));
+        counts.by_kind[OperationKind::Rsa2048 as usize] = of_kind(2, 1);
+        assert_eq!((counts.widest(), counts.full_share()), (4, None));
+        counts.by_kind[OperationKind::P256Sign as usize] = of_kind(1, usize::MAX);
+        assert_eq!(counts.widest(), LANES_MAX);
     }
 
     #[test]

@@ -62,7 +62,8 @@ pub unsafe extern "C" fn widelane_crypto_choose(
     })
 }
 
-/// How many jobs of public keys a full batch has: fewer cost as much. 0 for null.
+/// How many jobs of public keys a full batch has: fewer cost as much. On CPUs without AVX-512 IFMA
+/// this holds for curves, and RSA does one job after another. 0 for null.
 ///
 /// # Safety
 ///
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn widelane_crypto_choose(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_crypto_lanes(crypto: *const Crypto) -> usize {
     // SAFETY: the caller vouches for it.
-    unsafe { door::reference(crypto) }.map_or(0, |crypto| crypto.rsa.lanes())
+    unsafe { door::reference(crypto) }.map_or(0, |crypto| crypto.ec.lanes().max(crypto.rsa.lanes()))
 }
 
 /// Frees what was chosen; keys that were made with it stay.

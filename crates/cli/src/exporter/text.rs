@@ -60,7 +60,7 @@ const COUNTERS: &[Counter] = &[
         help: "Batches by number of operations in them",
         figures: |counts| {
             let fills = counts.batches_by_fill.iter().enumerate().skip(1);
-            let fills = fills.filter(|(fill, count)| *fill <= counts.lanes || **count > 0);
+            let fills = fills.filter(|(fill, _)| *fill <= counts.widest());
             fills.map(|(fill, count)| (vec![("fill", fill.to_string())], *count)).collect()
         },
     },
@@ -251,14 +251,14 @@ impl Collector for Found {
         encode_waits(survey, &mut encoder)?;
         let mut info = encoder.encode_descriptor(
             "process_lanes",
-            "Lanes of the widest room that is open to the process",
+            "Operations that one batch of the process holds at most, of the kind with most lanes",
             None,
             MetricType::Gauge,
         )?;
         for process in &survey.processes {
             let user = ("user", process.user.to_string());
             let labels = [identity(process), vec![user]].concat();
-            info.encode_family(&labels)?.encode_gauge(&(process.counts.lanes as u64))?;
+            info.encode_family(&labels)?.encode_gauge(&(process.counts.most_lanes() as u64))?;
         }
         let mut lanes = encoder.encode_descriptor(
             "lane_process_starts",

@@ -241,9 +241,9 @@ impl X25519 {
         for jobs in jobs.chunks_mut(self.lanes()) {
             match self.derive {
                 Derivation::Few(few) | Derivation::LaneEach(Some(few))
-                    if jobs.len() <= few.jobs() =>
+                    if jobs.len() <= few.worthwhile() =>
                 {
-                    few.derive(jobs);
+                    jobs.chunks_mut(few.jobs()).for_each(|jobs| few.derive(jobs));
                 }
                 _ => scrubbed::<CURVE25519_BYTES, _>(|| self.derive_in_lanes(jobs)),
             }
@@ -276,6 +276,14 @@ impl Few {
     fn open(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
         let quad = Wide::narrowest(policy).map(Few::Quad);
         quad.into_iter().chain(Adx::enter(policy).map(Few::One))
+    }
+
+    /// How many jobs cost less so than a lane each, in one go or one after another.
+    fn worthwhile(self) -> usize {
+        match self {
+            Few::Quad(Wide::Fma256(_)) => 2,
+            _ => self.jobs(),
+        }
     }
 
     /// How many jobs are executed at once.

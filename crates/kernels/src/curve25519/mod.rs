@@ -39,7 +39,7 @@ pub fn x25519<L: Limbs>(
     points: &[&[u8; 32]],
     results: &mut [[u8; 32]],
 ) -> LaneMask {
-    let zero = L::call(room, ladder::Ladder { scalars, points, results });
+    let zero = L::enter(room, ladder::Ladder { scalars, points, results });
     L::wipe_registers(room);
     zero
 }
@@ -61,7 +61,7 @@ pub fn x25519_quad<L: Limbs>(
     points: &[&[u8; 32]],
     results: &mut [[u8; 32]],
 ) -> LaneMask {
-    let zero = L::call(room, quad::Ladder { scalars, points, results });
+    let zero = L::enter(room, quad::Ladder { scalars, points, results });
     L::wipe_registers(room);
     zero
 }
@@ -86,7 +86,7 @@ pub fn x25519_one(
 ///
 /// Panics if there is no scalar.
 pub fn x25519_base<L: Limbs>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
-    L::call(room, base::GenerateU { scalars, results });
+    L::enter(room, base::GenerateU { scalars, results });
     L::wipe_registers(room);
 }
 
@@ -98,7 +98,7 @@ pub fn x25519_base<L: Limbs>(room: L::Room, scalars: &[&[u8; 32]], results: &mut
 ///
 /// Panics if there is no scalar.
 pub fn ed25519_base<L: Limbs>(room: L::Room, scalars: &[&[u8; 32]], results: &mut [[u8; 32]]) {
-    L::call(room, base::EncodeMultiples { scalars, results });
+    L::enter(room, base::EncodeMultiples { scalars, results });
     L::wipe_registers(room);
 }
 
@@ -115,5 +115,5 @@ pub fn ed25519_difference<L: Limbs>(
     challenges: &[&[u8; 32]],
     results: &mut [[u8; 32]],
 ) -> LaneMask {
-    L::call(room, verify::EncodeDifferences { publics, scalars, challenges, results })
+    L::enter(room, verify::EncodeDifferences { publics, scalars, challenges, results })
 }

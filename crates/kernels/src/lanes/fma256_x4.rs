@@ -16,7 +16,7 @@ use widelane_secret::wipe_ymm_registers;
 
 use super::{LaneMask, Lanes};
 use crate::digits::{DIGIT_BITS, DIGIT_MASK};
-use crate::registers::Register;
+use crate::registers::{Register, Task};
 
 register! {
     Fma256x4: 4 of u64 in ymm, Fma256, features = "avx2,fma", wipe = wipe_ymm_registers
@@ -190,7 +190,43 @@ fn add_short_product(
     [low, high]
 }
 
+/// Rounds to nearest, reports no exception, and computes with subnormal numbers: what every thread
+/// begins with.
+pub(crate) const MXCSR: u32 = 0x1f80;
+
+/// The control and status register of vector arithmetic.
+pub(crate) fn mxcsr() -> u32 {
+    let mut value = 0u32;
+    // SAFETY: four bytes are written, to a variable.
+    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut value, options(nostack, preserves_flags)) };
+    value
+}
+
+/// Sets it.
+///
+/// # Safety
+///
+/// `value` is [`MXCSR`], or what the caller of the kernel had; no arithmetic of the caller is in
+/// between.
+pub(crate) unsafe fn set_mxcsr(value: u32) {
+    // SAFETY: four bytes are read, of a variable.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags)) };
+}
+
 impl Lanes for Fma256x4 {
+    /// Rounds to nearest meanwhile, whatever the program does: halves of products leave their range
+    /// otherwise.
+    #[inline(always)]
+    fn enter<T: Task<Self>>(room: Fma256, task: T) -> T::Output {
+        let before = mxcsr();
+        // SAFETY: as the function requires.
+        unsafe { set_mxcsr(MXCSR) };
+        let output = Self::call(room, task);
+        // SAFETY: as the function requires.
+        unsafe { set_mxcsr(before) };
+        output
+    }
+
     #[inline(always)]
     fn splat_pair(room: Fma256, pair: [u64; 2]) -> Self {
         // SAFETY: both types are the same number of bytes, and all their values are valid.

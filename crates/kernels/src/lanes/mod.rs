@@ -25,7 +25,7 @@ pub use ifma512_x8::Ifma512x8;
 pub use mask::LaneMask;
 pub use portable::Portable;
 
-use crate::registers::Register;
+use crate::registers::{Register, Task};
 
 /// One register of 64-bit words. Only [`permute`](Lanes::permute) and
 /// [`shift_in`](Lanes::shift_in) let them meet: each belongs to one job, or is one of several
@@ -38,6 +38,13 @@ pub trait Lanes: Register<Word = u64> {
 
     /// The words of registers in memory, one register after the other.
     fn flatten(registers: &[Self::Row]) -> &[u64];
+
+    /// Runs the task of a kernel as [`call`](Register::call) does, where it enters the room: sets up
+    /// what operations of the room depend on beside their operands, and puts it back.
+    #[inline(always)]
+    fn enter<T: Task<Self>>(room: Self::Room, task: T) -> T::Output {
+        Self::call(room, task)
+    }
 
     /// A word for each lane.
     #[inline(always)]

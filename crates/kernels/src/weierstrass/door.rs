@@ -41,17 +41,17 @@ macro_rules! curve_lanes {
         impl CurveLanes<$curve, $digits> for $register {
             fn generate(room: Self::Room, jobs: &mut [GenerateJob<'_, $digits>]) {
                 check_count(jobs, Self::LANES);
-                Self::call(room, Generate::<$curve, $digits> { jobs, curve: PhantomData });
+                Self::enter(room, Generate::<$curve, $digits> { jobs, curve: PhantomData });
             }
 
             fn derive(room: Self::Room, jobs: &mut [DeriveJob<'_, $digits>]) {
                 check_count(jobs, Self::LANES);
-                Self::call(room, Derive::<$curve, $digits> { jobs, curve: PhantomData });
+                Self::enter(room, Derive::<$curve, $digits> { jobs, curve: PhantomData });
             }
 
             fn sign(room: Self::Room, jobs: &mut [SignJob<'_, $digits>]) {
                 check_count(jobs, Self::LANES);
-                Self::call(room, Sign::<$curve, $digits> { jobs, curve: PhantomData });
+                Self::enter(room, Sign::<$curve, $digits> { jobs, curve: PhantomData });
             }
 
             fn sign_alone($room: Self::Room, $job: &mut SignJob<'_, $digits>) {
@@ -60,7 +60,7 @@ macro_rules! curve_lanes {
 
             fn verify(room: Self::Room, jobs: &mut [VerifyJob<'_, $digits>]) {
                 check_count(jobs, Self::LANES);
-                Self::call(room, Verify::<$curve, $digits> { jobs, curve: PhantomData });
+                Self::enter(room, Verify::<$curve, $digits> { jobs, curve: PhantomData });
             }
         }
     )+};
@@ -68,7 +68,7 @@ macro_rules! curve_lanes {
 
 /// Signs a digest in all lanes of a room that has several.
 fn share<L: Lanes, C: Curve<D>, const D: usize>(room: L::Room, job: &mut SignJob<'_, D>) {
-    L::call(room, SignAlone::<C, D> { job, curve: PhantomData });
+    L::enter(room, SignAlone::<C, D> { job, curve: PhantomData });
 }
 
 curve_lanes! {
