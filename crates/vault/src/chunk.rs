@@ -31,7 +31,7 @@ pub(crate) struct Chunk {
 }
 
 // SAFETY: `next` and `place_bytes` do not change once other threads see the chunk, and a place
-// belongs to the thread that has set its bit.
+// belongs to the `Vault` for which its bit was set.
 unsafe impl Sync for Chunk {}
 
 /// The newest chunk of each size, in lines.

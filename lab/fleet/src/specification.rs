@@ -232,7 +232,8 @@ impl Specification {
             }
             Work::Requests { .. } => {
                 return Err(Refusal::Invalid(
-                    "the path of the requests must begin with '/' and be printable ASCII",
+                    "the path of the requests must begin with '/' and be printable ASCII, without \
+                     spaces",
                 ));
             }
         };

@@ -194,11 +194,11 @@ fn fills(results: &Results) -> Vec<Block> {
             fill.family.clone(),
             fill.connections.map_or(String::new(), |count| count.to_string()),
             words::count(fill.batch_count),
-            words::percent(fill.full()),
+            fill.full.map_or(String::new(), words::percent),
             format!("1 {bars} {}", fill.shares.len()),
         ]);
     }
-    titled("Batches", table)
+    titled("Batches", table.without_empty_columns())
 }
 
 fn paths(results: &Results) -> Vec<Block> {

@@ -149,6 +149,7 @@ impl<'a> Forest<'a> {
         // Without bounds nobody knows which way it goes.
         let bounds = Ratio { ends: comparison.bounds(), ..ratio };
         let class = match (bounds.is_less(), bounds.is_more()) {
+            _ if bounds.is_alike() => "same",
             (true, _) if less_is_better => "better",
             (_, true) if !less_is_better => "better",
             (false, false) => "same",
@@ -285,16 +286,19 @@ impl FillFigure {
     }
 
     fn summary(&self) -> String {
-        let Fill { connections, batch_count, .. } = &self.telling;
+        let Fill { connections, batch_count, full, .. } = &self.telling;
         let place = connections.map_or(String::new(), |c| format!("{}: ", words::connections(c)));
-        let full = words::percent(self.telling.full());
-        format!("{place}{full} of {} batches full", words::count(*batch_count))
+        let count = words::count(*batch_count);
+        match full {
+            Some(full) => format!("{place}{} of {count} batches full", words::percent(*full)),
+            None => format!("{place}{count} batches"),
+        }
     }
 
     /// `Full at other numbers of connections: 31 % at 8, 84 % at 64`; nothing where there are none.
     fn elsewhere(&self) -> Option<String> {
         let full =
-            |fill: &Fill| Some(format!("{} at {}", words::percent(fill.full()), fill.connections?));
+            |fill: &Fill| Some(format!("{} at {}", words::percent(fill.full?), fill.connections?));
         let others: Vec<String> = self.others.iter().filter_map(full).collect();
         (!others.is_empty())
             .then(|| format!("Full at other numbers of connections: {}", others.join(", ")))
@@ -383,5 +387,20 @@ mod tests {
         let elsewhere = Some("Full at other numbers of connections: 100 % at 8".to_owned());
         let connections = told(["nginx/2-cores/c8", "nginx/2-cores/c200"]);
         assert_eq!(connections, [("nginx, 2 cores".to_owned(), elsewhere)]);
+    }
+
+    #[test]
+    fn batches_are_called_full_only_where_that_is_known() {
+        let mut results = histograms(&["nginx/c8", "nginx/c200"], HistogramKind::BatchFill);
+        let figure =
+            |results: &Results| FillFigure::of_families(view::fills(results)).pop().unwrap();
+        let known = figure(&results);
+        assert!(known.summary().ends_with("100 % of 1 batches full"), "{}", known.summary());
+        assert!(known.chart.contains(r#"class="accelerated""#), "{}", known.chart);
+        results.rows.clear();
+        let unknown = figure(&results);
+        assert!(unknown.summary().ends_with(": 1 batches"), "{}", unknown.summary());
+        assert_eq!(unknown.elsewhere(), None);
+        assert!(!unknown.chart.contains(r#"class="accelerated""#), "{}", unknown.chart);
     }
 }

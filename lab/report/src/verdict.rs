@@ -180,27 +180,13 @@ fn server_rank(scenario: &str) -> usize {
     known.unwrap_or(words::SERVERS.len())
 }
 
-/// Whether a ratio is as good as 1: it is known, and not only unknown which way it goes. A
-/// difference that is certain, but too small to be seen in the figure, is none.
-fn is_alike(ratio: Ratio) -> bool {
-    const MARGIN: f64 = 0.05;
-    const MARGIN_OF_CERTAIN: f64 = 0.01;
-    let within = |margin: f64| {
-        ratio.ends.is_some_and(|[low, high]| low >= 1.0 - margin && high <= 1.0 + margin)
-    };
-    if ratio.is_less() || ratio.is_more() {
-        return within(MARGIN_OF_CERTAIN) || words::ratio(ratio.centre) == words::ratio(1.0);
-    }
-    within(MARGIN)
-}
-
 fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
     let Answer { comparison, ratio } = first;
     let server = server(comparison);
     let spends = words::ratio(ratio.centre);
     let gain = words::ratio_short(1.0 / ratio.centre);
     let (one, many) = first.wanted().words();
-    let (tone, sentence) = if is_alike(*ratio) {
+    let (tone, sentence) = if ratio.is_alike() {
         let sentence = format!(
             "Nothing to gain here: accelerated or not, {server} spends about the same CPU \
              per {one}."
@@ -300,7 +286,7 @@ fn beside_aws_lc(answers: &[Answer<'_, '_>]) -> String {
 fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
     let (times, rival) = (words::ratio(ratio.centre), comparison.rival());
     let gain = words::ratio_short(1.0 / ratio.centre);
-    let (tone, sentence) = if is_alike(*ratio) {
+    let (tone, sentence) = if ratio.is_alike() {
         let sentence = format!("Widelane and {rival} take about the same cycles for a packet.");
         (Tone::Same, sentence)
     } else if ratio.is_less() {
@@ -418,7 +404,7 @@ fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
     };
     let rival = comparison.rival();
     let times = words::ratio(ratio.centre);
-    let (tone, sentence) = if is_alike(*ratio) {
+    let (tone, sentence) = if ratio.is_alike() {
         let sentence = format!(
             "Nothing to gain here: Widelane and {rival} do about as many {operations} per second."
         );
@@ -886,6 +872,11 @@ mod tests {
                 "Widelane takes between 0.50× and 1.20× the cycles of DPDK's rte_acl for a \
                  packet. More rounds (--rounds) tell more.",
             ),
+            (
+                lookups([1.004, 1.002, 1.2]),
+                "Widelane takes between 1.00× and 1.20× the cycles of DPDK's rte_acl for a \
+                 packet. More rounds (--rounds) tell more.",
+            ),
         ] {
             let verdict = verdict_of(vec![row]);
             assert_eq!(verdict.tone, Tone::Unknown);
@@ -897,7 +888,7 @@ mod tests {
             // What is certain, but not to be seen.
             speed([0.997, 0.994, 0.999]),
             lookups([1.004, 1.002, 1.008]),
-            lookups([1.004, 1.002, 1.2]),
+            lookups([1.004, 1.002, 1.04]),
         ] {
             let verdict = verdict_of(vec![row]);
             assert_eq!(verdict.tone, Tone::Same, "{}", verdict.sentence);

@@ -110,14 +110,13 @@ pub struct Fill {
     pub shares: Vec<(usize, f64)>,
     /// How many batches there were.
     pub batch_count: u64,
+    /// The share of the batches that had every lane in use; nothing where kinds of operations have
+    /// different lanes.
+    pub full: Option<f64>,
 }
 
-impl Fill {
-    /// The share of the batches that had every lane in use.
-    pub fn full(&self) -> f64 {
-        self.shares.last().map_or(0.0, |(_, share)| *share)
-    }
-}
+/// The metric that says how many batches were full.
+const FULL_BATCHES: &str = "full_batches";
 
 /// Jobs in a batch beyond which a histogram is nobody's.
 const LANES_MAX: usize = 1024;
@@ -138,6 +137,11 @@ pub fn fills(results: &Results) -> Vec<Fill> {
                 let count = histogram.buckets.iter().find(holds).map_or(0, |bucket| bucket.count);
                 (jobs, count as f64 / batch_count as f64)
             };
+            let is_full = |row: &&Row| {
+                row.scenario == histogram.scenario
+                    && row.subject == histogram.subject
+                    && row.metric == FULL_BATCHES
+            };
             let scenario = Scenario::parse(&histogram.scenario);
             (batch_count > 0 && lanes > 1).then(|| Fill {
                 family: join([
@@ -148,6 +152,7 @@ pub fn fills(results: &Results) -> Vec<Fill> {
                 connections: scenario.connections,
                 shares: (1..=lanes).map(share).collect(),
                 batch_count,
+                full: results.rows.iter().find(is_full).and_then(|row| row.value),
             })
         })
         .collect()
@@ -333,7 +338,8 @@ pub mod tests {
 
     use super::*;
 
-    /// Results with a histogram of accelerated servers for each scenario: of one value, up to 8.
+    /// Results with a histogram of accelerated servers for each scenario: of one value, up to 8, of
+    /// which all batches are full.
     pub fn histograms(scenarios: &[&str], kind: HistogramKind) -> Results {
         let histogram = |scenario: &&str| Histogram {
             scenario: (*scenario).to_owned(),
@@ -342,8 +348,16 @@ pub mod tests {
             unit: String::new(),
             buckets: vec![Bucket { upto: 8.0, count: 1 }],
         };
+        let full = |scenario: &&str| Row {
+            scenario: (*scenario).to_owned(),
+            subject: "accelerated".to_owned(),
+            metric: FULL_BATCHES.to_owned(),
+            value: Some(1.0),
+            ..Row::default()
+        };
         let histograms = scenarios.iter().map(histogram).collect();
-        Results { histograms, ..Results::default() }
+        let rows = scenarios.iter().filter(|_| kind == HistogramKind::BatchFill).map(full);
+        Results { histograms, rows: rows.collect(), ..Results::default() }
     }
 
     #[test]
@@ -406,6 +420,6 @@ pub mod tests {
         let results = Results { histograms: vec![histogram], ..Results::default() };
         let fills = fills(&results);
         assert_eq!(fills[0].shares, [(1, 0.25), (2, 0.0), (3, 0.0), (4, 0.75)]);
-        assert_eq!(fills[0].full(), 0.75);
+        assert_eq!(fills[0].full, None, "lanes of several kinds may differ");
     }
 }

@@ -98,14 +98,17 @@ fn is_named(pid: u32, program: &OsStr) -> bool {
 }
 
 /// Whether a process is in the control group of a service, by its file `cgroup`. A template stands
-/// for all its instances. The units of a container lie below the unit that it is for us.
+/// for all its instances. The units of a container lie below a group that is no slice: the unit or
+/// the name that the container has for us.
 fn is_in_unit(groups: &str, service: &str) -> bool {
     let is_of_it = |part: &str| match part.strip_suffix(".service") {
         Some(unit) if service.ends_with('@') => unit.starts_with(service),
         unit => unit == Some(service),
     };
-    let is_unit = |part: &&str| part.ends_with(".service") || part.ends_with(".scope");
-    let units = groups.lines().filter_map(|line| line.rsplit(':').next()?.split('/').find(is_unit));
+    let is_above_units = |part: &str| part.is_empty() || part.ends_with(".slice");
+    let units = groups
+        .lines()
+        .filter_map(|line| line.rsplit(':').next()?.split('/').find(|part| !is_above_units(part)));
     units.into_iter().any(is_of_it)
 }
 
@@ -184,6 +187,11 @@ mod tests {
         }
         for contained in ["docker.service/1f", "docker-1f.scope", "systemd-nspawn@a.service"] {
             let groups = format!("0::/system.slice/{contained}/system.slice/apache2.service\n");
+            assert!(!is_in_unit(&groups, unit), "{groups}");
+        }
+        // Those of LXC, and of Docker without systemd, are named otherwise.
+        for contained in ["lxc.payload.web", "docker/1f"] {
+            let groups = format!("0::/{contained}/system.slice/apache2.service\n");
             assert!(!is_in_unit(&groups, unit), "{groups}");
         }
         let instance = "0::/system.slice/system-haproxy.slice/haproxy@web.service\n";

@@ -147,8 +147,8 @@ pub enum PolicyError {
     },
     /// Other users could change the policy file.
     #[error(
-        "the policy {} {flaw}; only root and you may be able to change what runs here: `chown` it \
-         to root or yourself, and `chmod go-w` it",
+        "the policy {} {flaw}; nobody but root and you must be able to change what runs here: \
+         `chown` it to root or yourself, and `chmod go-w` it",
         path.display()
     )]
     Untrusted {
@@ -570,8 +570,8 @@ mod tests {
         assert_eq!(
             resolve(&inputs).unwrap_err().to_string(),
             format!(
-                "the policy {} can be written by group 65534; only root and you may be able to \
-                 change what runs here: `chown` it to root or yourself, and `chmod go-w` it",
+                "the policy {} can be written by group 65534; nobody but root and you must be able \
+                 to change what runs here: `chown` it to root or yourself, and `chmod go-w` it",
                 path.display()
             )
         );

@@ -161,8 +161,8 @@ impl Workload {
             return Ok(workload);
         }
         Err(ModelError::Workload(format!(
-            "a workload has cores, scalar cycles, a share from 0 to 1, and no negative cost, each \
-             of at most {CYCLES_MAX:e} cycles"
+            "a workload has cores, a share from 0 to 1, 1 to {CYCLES_MAX:e} scalar cycles, and no \
+             negative cost nor one above {CYCLES_MAX:e} cycles"
         )))
     }
 

@@ -50,7 +50,7 @@ impl Record {
     /// An empty record of what is planned.
     pub fn new(plan: &Plan) -> Self {
         let connections = plan.connections;
-        // Without lane CPUs the key is left out, as before.
+        // Without lane CPUs the key is left out.
         let key = if plan.lane_cpus.is_some() { format!("{}/", plan.key()) } else { String::new() };
         let share = |percent: &u32| Share {
             scenario: format!("nginx/mixed/{key}chacha20-poly1305-{percent}/c{connections}"),

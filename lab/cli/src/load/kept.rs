@@ -97,17 +97,19 @@ impl Kept<'_> {
 
     fn tone(&self) -> Tone {
         let degraded = self.fleet.is_some_and(|fleet| !fleet.degraded.is_empty());
+        let is_whole = !degraded && self.given_up.is_none();
         match (self.crossed, self.doubts) {
-            ([], _) if self.has_finished_nothing() => Tone::Worse,
-            ([], []) if !degraded && self.given_up.is_none() => Tone::Same,
+            ([], []) if is_whole && !self.has_done_nothing() => Tone::Same,
+            // The answer says that nothing was done.
+            ([], [] | [Doubt::NothingDone]) if is_whole && self.has_done_nothing() => Tone::Worse,
             ([], _) => Tone::Unknown,
             (_, _) => Tone::Worse,
         }
     }
 
-    fn has_finished_nothing(&self) -> bool {
+    fn has_done_nothing(&self) -> bool {
         let tally = &self.outcome.tally;
-        tally.handshakes() + tally.answers == 0
+        tally.handshakes() + tally.answers + tally.body_bytes == 0
     }
 
     fn per_second(&self, count: u64) -> f64 {
@@ -124,10 +126,10 @@ impl Kept<'_> {
         let at = |percent| time(total.value_at_percentile(percent) as f64 / 1e9);
         let rate = self.per_second(count);
         let Target { host, port, .. } = self.target;
-        if self.has_finished_nothing() {
+        if self.has_done_nothing() {
             return format!("{host}:{port} finished no handshake.");
         }
-        if total.is_empty() && count > 0 {
+        if total.is_empty() {
             return format!("{host}:{port} gave {rate:.0} {what} per second, and no whole answer.");
         }
         format!(
@@ -229,7 +231,8 @@ impl Kept<'_> {
         rates("resumed", HANDSHAKES, |second| second.resumed);
         rates("answers", ANSWERS, |second| second.answers);
         rates("failures", FAILURES, |second| second.failures);
-        // A second in which nothing finished has no latency, and leaves a gap.
+        // A second in which nothing finished has no latency; a line from the one before it to the
+        // next is drawn over it.
         results.traces.extend(FOLLOWED.iter().enumerate().filter_map(|(index, (name, _))| {
             let points = points(&|second| Some(second.latency_us?[index]));
             (!points.is_empty()).then(|| trace(scenario, name, LATENCY, TIME, points))
@@ -327,7 +330,7 @@ mod tests {
     use super::*;
 
     /// The results of a load of three seconds, of which each counted what `seconds` has.
-    fn results(work: &Work, seconds: &[Tally]) -> Results {
+    fn results(work: &Work, seconds: &[Tally], doubts: &[Doubt]) -> Results {
         let mut tally = Tally::new();
         seconds.iter().for_each(|second| tally.add(second));
         let seconds: Vec<Second> = seconds.iter().map(|second| Second::of(second, work)).collect();
@@ -340,7 +343,7 @@ mod tests {
         };
         let target = "localhost:443".parse().unwrap();
         let mut results = Results::default();
-        let (doubts, crossed, given_up, fleet) = (&[], &[], None, None);
+        let (crossed, given_up, fleet) = (&[], None, None);
         let (target, outcome, seconds) = (&target, &outcome, &seconds);
         Kept { target, work, seconds, outcome, doubts, crossed, given_up, fleet }
             .fill(&mut results);
@@ -357,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_second_in_which_nothing_finished_has_no_latency() {
-        let results = results(&Work::Handshake, &[second(5), second(0), second(7)]);
+        let results = results(&Work::Handshake, &[second(5), second(0), second(7)], &[]);
         let p50 = results.traces.iter().find(|trace| trace.subject == "p50").unwrap();
         let times: Vec<f64> = p50.points.iter().map(|[time, _]| *time).collect();
         assert_eq!(times, [1.0, 3.0]);
@@ -368,11 +371,31 @@ mod tests {
 
     #[test]
     fn a_load_that_finished_nothing_has_no_latencies() {
-        let results = results(&Work::Handshake, &[second(0), second(0), second(0)]);
+        let nothing = || [second(0), second(0), second(0)];
+        let results = results(&Work::Handshake, &nothing(), &[Doubt::NothingDone]);
         let answer = results.answer.unwrap();
         assert_eq!(answer.sentence, "localhost:443 finished no handshake.");
         assert_eq!(answer.tone, Tone::Worse);
         assert!(results.traces.is_empty(), "{:?}", results.traces);
+
+        // Clients that had no time left may be why.
+        let doubts = [Doubt::ClientBound { busy: 1.0 }, Doubt::NothingDone];
+        let answer = self::results(&Work::Handshake, &nothing(), &doubts).answer.unwrap();
+        assert_eq!(answer.sentence, "localhost:443 finished no handshake.");
+        assert_eq!(answer.tone, Tone::Unknown);
+        assert!(answer.detail.ends_with("Read the notes before you believe it."));
+    }
+
+    #[test]
+    fn a_server_that_sends_has_done_something() {
+        let mut sending = second(0);
+        sending.body_bytes = 1_000_000;
+        let answer = results(&Work::Handshake, &[sending], &[Doubt::NothingDone]).answer.unwrap();
+        assert_eq!(
+            answer.sentence,
+            "localhost:443 gave 0 handshakes per second, and no whole answer."
+        );
+        assert_eq!(answer.tone, Tone::Unknown);
     }
 
     #[test]
@@ -382,7 +405,7 @@ mod tests {
         let mut answered = second(3);
         answered.answers = 3;
         answered.answer_ns.record_n(3_000_000, 3).unwrap();
-        let results = results(&work, &[answered, second(0), second(0)]);
+        let results = results(&work, &[answered, second(0), second(0)], &[]);
         let metric = |name: &str| results.rows.iter().find(|row| row.metric == name);
         assert_eq!(metric("answers_per_second").unwrap().value, Some(1.0));
         assert!(metric("goodput").is_none());

@@ -131,15 +131,14 @@ fn lead(map: &Map) -> (Tone, String) {
             Tone::Unknown,
             "Nothing but scalar code was measured: this says nothing about width.".to_owned(),
         ),
-        Advice::CannotTell { told: 0, .. } => (
-            Tone::Unknown,
-            "The machine was too unsteady to tell; try again at a quieter hour.".to_owned(),
-        ),
+        Advice::CannotTell { told: 0, .. } => {
+            (Tone::Unknown, "Nothing could be told; the table says why.".to_owned())
+        }
         Advice::CannotTell { told, silent } => (
             Tone::Unknown,
             format!(
                 "Nothing was found that costs the clock, but {silent} of {} subjects could not be \
-                 told; try again at a quieter hour.",
+                 told; try again when the machine is quieter.",
                 told + silent
             ),
         ),

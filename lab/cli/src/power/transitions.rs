@@ -35,10 +35,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .common
         .recording("transitions", |machine, watcher| transitions::run(&plan, machine, watcher))?;
     let found = judge(&recording)?;
-    let heavy = found
-        .iter()
-        .find(|transition| transition.subject != "scalar")
-        .context("fewer than six trials were recorded; try --trials, or a quieter hour")?;
+    let heavy = found.iter().find(|transition| transition.subject != "scalar").context(
+        "fewer than six trials were recorded; try --trials, or again when the machine is \
+         quieter",
+    )?;
     let lead = format!("{}: {}.", heavy.subject, heavy.sentence());
     let tone = if heavy.down_us == Some(0.0) { Tone::Better } else { Tone::Same };
     let written = args.common.keep(&recording, |results| {

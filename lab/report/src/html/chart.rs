@@ -250,7 +250,8 @@ pub fn fill_columns(fill: &Fill) -> String {
         let height = (HEIGHT * share).max(1.0);
         let left = pitch * index as f64;
         let middle = units(left + pitch / 2.0);
-        let class = if index + 1 == lanes { "accelerated" } else { "native" };
+        let is_full = fill.full.is_some() && index + 1 == lanes;
+        let class = if is_full { "accelerated" } else { "native" };
         let column = [left + pitch * 0.12, BASE - height, pitch * 0.76, height].map(units);
         content += &svg::rect(class, column);
         content += &svg::label("middle", &middle, BASE + 16.0, "", &jobs.to_string());

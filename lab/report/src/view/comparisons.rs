@@ -130,14 +130,28 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Whether the whole interval lies below 1.
+    /// Whether the whole interval lies below 1, and the figure does as it is shown.
     pub fn is_less(self) -> bool {
-        self.ends.is_some_and(|[_, high]| high < 1.0)
+        !self.is_shown_as_one() && self.ends.is_some_and(|[_, high]| high < 1.0)
     }
 
-    /// Whether the whole interval lies above 1.
+    /// Whether the whole interval lies above 1, and the figure does as it is shown.
     pub fn is_more(self) -> bool {
-        self.ends.is_some_and(|[low, _]| low > 1.0)
+        !self.is_shown_as_one() && self.ends.is_some_and(|[low, _]| low > 1.0)
+    }
+
+    /// Whether it is as good as 1: it is known, and not only unknown which way it goes. What is
+    /// certain must lie closer to 1 for that.
+    pub fn is_alike(self) -> bool {
+        const MARGIN: f64 = 0.05;
+        const MARGIN_OF_CERTAIN: f64 = 0.01;
+        let margin = if self.is_less() || self.is_more() { MARGIN_OF_CERTAIN } else { MARGIN };
+        self.ends.is_some_and(|[low, high]| low >= 1.0 - margin && high <= 1.0 + margin)
+    }
+
+    /// Whether nobody sees in the figure that it is not 1.
+    fn is_shown_as_one(self) -> bool {
+        words::ratio(self.centre) == words::ratio(1.0)
     }
 
     /// The other way round.
@@ -339,6 +353,20 @@ mod tests {
         let results = Results { rows: vec![handshakes, downloads], ..Results::default() };
         let titles: Vec<&str> = sections(&results).iter().map(|s| s.metric.name).collect();
         assert_eq!(titles, [SERVER_CPU_PER_GB.name, SERVER_CPU.name]);
+    }
+
+    #[test]
+    fn a_ratio_that_is_shown_as_one_goes_no_way() {
+        let told = |centre, low, high| {
+            let ratio = Ratio { centre, ends: Some([low, high]) };
+            (ratio.is_alike(), ratio.is_less(), ratio.is_more())
+        };
+        assert_eq!(told(1.004, 1.002, 1.04), (true, false, false));
+        assert_eq!(told(1.004, 1.002, 1.2), (false, false, false));
+        assert_eq!(told(0.992, 0.991, 0.993), (true, true, false));
+        assert_eq!(told(0.98, 0.97, 0.99), (false, true, false));
+        assert_eq!(told(1.02, 0.98, 1.05), (true, false, false));
+        assert_eq!(told(1.02, 1.01, 1.03), (false, false, true));
     }
 
     #[test]

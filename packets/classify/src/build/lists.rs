@@ -16,7 +16,7 @@ use crate::table::{Entry, NODE_HEADER, rank_of};
 pub(crate) struct Roots {
     /// Of lists.
     pub lists: Range<usize>,
-    /// Of the list of shadowed rules: entries that rules hide that are gone.
+    /// Of the list of shadowed rules: entries hidden by rules that are gone.
     pub shadowed: usize,
     /// Of the tree of hidden rules: entries that broad rules hide.
     pub hidden: usize,

@@ -197,7 +197,7 @@ impl Contest<'_> {
         self.record(&rounds, &latencies, rate, results);
         if rate < ACHIEVED_MIN * f64::from(self.rate) {
             results.notes.push(format!(
-                "{}: {rate:.0} changes per second were made of {} that were to be.",
+                "{}: {rate:.0} of {} changes per second were made.",
                 self.name, self.rate
             ));
         }
