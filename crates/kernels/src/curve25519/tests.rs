@@ -10,7 +10,7 @@ use widelane_testkit::rooms::{for_each_room, supported};
 
 use super::field::{Columns, Element};
 use super::*;
-use crate::lanes::fma256_x4::{MXCSR, mxcsr, set_mxcsr};
+use crate::lanes::fma256_x4::with_rounding;
 use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Portable};
 use crate::registers::{Register, Task};
 
@@ -334,16 +334,12 @@ fn the_rounding_mode_of_the_program_does_not_matter() {
     let mut expected = [[0; 32]; 2];
     x25519::<Portable>((), &[&scalar], &[&point], &mut expected[..1]);
     ed25519_base::<Portable>((), &[&scalar], &mut expected[1..]);
-    for rounding in 0..4 {
-        let of_program = MXCSR | rounding << 13;
+    for mode in 0..4 {
         let mut found = [[0; 32]; 2];
-        // SAFETY: the kernels set what they need, and nothing else computes before it is put back.
-        unsafe { set_mxcsr(of_program) };
-        x25519::<Fma256x4>(room, &[&scalar], &[&point], &mut found[..1]);
-        ed25519_base::<Fma256x4>(room, &[&scalar], &mut found[1..]);
-        let left = mxcsr();
-        // SAFETY: what every thread begins with.
-        unsafe { set_mxcsr(MXCSR) };
-        assert_eq!((found, left), (expected, of_program), "rounding {rounding}");
+        let ((), is_kept) = with_rounding(mode, || {
+            x25519::<Fma256x4>(room, &[&scalar], &[&point], &mut found[..1]);
+            ed25519_base::<Fma256x4>(room, &[&scalar], &mut found[1..]);
+        });
+        assert_eq!((found, is_kept), (expected, true), "mode {mode}");
     }
 }

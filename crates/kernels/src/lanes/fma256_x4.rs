@@ -192,10 +192,10 @@ fn add_short_product(
 
 /// Rounds to nearest, reports no exception, and computes with subnormal numbers: what every thread
 /// begins with.
-pub(crate) const MXCSR: u32 = 0x1f80;
+const MXCSR: u32 = 0x1f80;
 
 /// The control and status register of vector arithmetic.
-pub(crate) fn mxcsr() -> u32 {
+fn mxcsr() -> u32 {
     let mut value = 0u32;
     // SAFETY: four bytes are written, to a variable.
     unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut value, options(nostack, preserves_flags)) };
@@ -208,9 +208,23 @@ pub(crate) fn mxcsr() -> u32 {
 ///
 /// `value` is [`MXCSR`], or what the caller of the kernel had; no arithmetic of the caller is in
 /// between.
-pub(crate) unsafe fn set_mxcsr(value: u32) {
+unsafe fn set_mxcsr(value: u32) {
     // SAFETY: four bytes are read, of a variable.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags)) };
+}
+
+/// Runs kernels as a program does that has set another rounding mode, of 0 to 3, and tells whether
+/// it finds that again.
+#[cfg(test)]
+pub(crate) fn with_rounding<T>(mode: u32, kernels: impl FnOnce() -> T) -> (T, bool) {
+    let of_program = MXCSR | mode << 13;
+    // SAFETY: the kernels set what they need, and nothing else computes before it is put back.
+    unsafe { set_mxcsr(of_program) };
+    let output = kernels();
+    let is_kept = mxcsr() == of_program;
+    // SAFETY: what every thread begins with.
+    unsafe { set_mxcsr(MXCSR) };
+    (output, is_kept)
 }
 
 impl Lanes for Fma256x4 {

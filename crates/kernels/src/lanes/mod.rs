@@ -39,8 +39,8 @@ pub trait Lanes: Register<Word = u64> {
     /// The words of registers in memory, one register after the other.
     fn flatten(registers: &[Self::Row]) -> &[u64];
 
-    /// Runs the task of a kernel as [`call`](Register::call) does, where it enters the room: sets up
-    /// what operations of the room depend on beside their operands, and puts it back.
+    /// Runs the task of a kernel, as [`call`](Register::call) does, where it enters the room: sets
+    /// up what operations of the room depend on beside their operands, and puts it back.
     #[inline(always)]
     fn enter<T: Task<Self>>(room: Self::Room, task: T) -> T::Output {
         Self::call(room, task)
@@ -74,9 +74,9 @@ pub trait Lanes: Register<Word = u64> {
     /// self + (a·b) / 2^52, of whose words only the low 52 bits are read.
     fn madd52hi(self, a: Self, b: Self) -> Self;
 
-    /// Adds the halves of a product to a column and to the one above it: low + l and high + h, where
-    /// a·b = h·2^52 + l, and where l is between −2^52 and 2^52. Of the words of a and b only the low
-    /// 52 bits are read.
+    /// Adds the halves of a product to a column and to the one above it: low + l and high + h,
+    /// where a·b = h·2^52 + l, and where l is between −2^52 and 2^52. Of the words of a and b only
+    /// the low 52 bits are read.
     #[inline(always)]
     fn madd52(low: Self, high: Self, a: Self, b: Self) -> [Self; 2] {
         [low.madd52lo(a, b), high.madd52hi(a, b)]

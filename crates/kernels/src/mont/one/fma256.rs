@@ -2,10 +2,10 @@
 //! Secret-independent.
 //!
 //! A fused multiply-add rounds once, so two of them split a product of digits exactly into a high
-//! and a low half ([`Fma256x4::short_product`]). The algorithm is that of [`products`](super::products):
-//! a product, and Montgomery's reduction by two half products. Here both halves of a product of two
-//! digits come together, so the sums of high halves are those of the columns above. See
-//! `docs/design/radix52.md`.
+//! and a low half ([`Fma256x4::short_product`]). The algorithm is that of
+//! [`products`](super::products): a product, and Montgomery's reduction by two half products. Here
+//! both halves of a product of two digits come together, so the sums of high halves are those of
+//! the columns above. See `docs/design/radix52.md`.
 #![allow(unsafe_code, reason = "room: door and intrinsics")]
 
 use core::arch::x86_64 as arch;
