@@ -32,8 +32,8 @@ choice! { $
 impl Wide {
     /// The room with the fewest lanes that [`Choice::with_lanes`] has, too.
     pub(crate) fn narrowest(policy: &Policy) -> Option<Self> {
-        let by_integers = Wide::open(policy).filter(|room| !matches!(room, Wide::Fma256(_)));
-        by_integers.last().or_else(|| Wide::open(policy).last())
+        let mut by_integers = Wide::open(policy).filter(|room| !matches!(room, Wide::Fma256(_)));
+        by_integers.next_back().or_else(|| Wide::open(policy).next_back())
     }
 
     /// How many lanes a register has.

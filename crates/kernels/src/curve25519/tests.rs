@@ -1,5 +1,6 @@
 //! Tests of curve25519 against plain integers, the RFCs and itself.
 
+use std::eprintln;
 use std::vec::Vec;
 
 use num_bigint::BigUint;

@@ -3,9 +3,10 @@
 //! Each test runs this program again under `widelane run`, with the ignored test of the scenario.
 #![allow(unsafe_code, reason = "libssl and epoll by their C interfaces")]
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
+use std::mem;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,12 +69,15 @@ fn what_throws_past_a_goodbye_holds_nothing() {
     accelerated("goodbye::scenario_thrown");
 }
 
-/// libssl's own, which a callback may leave.
-mod left {
-    use super::{c_int, sys};
-
-    unsafe extern "C-unwind" {
-        pub fn SSL_shutdown(ssl: *mut sys::SSL) -> c_int;
+/// libssl's own as callbacks may leave it, found by its name: beside the declaration of
+/// `openssl_sys`, by which nothing leaves it, the compiler need not believe another one.
+fn shut_down_or_throw() -> unsafe extern "C-unwind" fn(*mut sys::SSL) -> c_int {
+    // SAFETY: the name ends with zero.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"SSL_shutdown".as_ptr()) };
+    assert!(!address.is_null());
+    // SAFETY: the type of the function.
+    unsafe {
+        mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut sys::SSL) -> c_int>(address)
     }
 }
 
@@ -93,8 +97,9 @@ fn scenario_thrown() {
     assert_eq!(unsafe { BIO_meth_set_write(kind, send_or_throw as Function) }, 1);
     let (ssl, _socket, _client) = established(kind, &context(), &epoll);
     THROWS.store(true, Ordering::Relaxed);
+    let shut_down = shut_down_or_throw();
     // SAFETY: a live SSL, which nobody uses any more.
-    std::panic::catch_unwind(|| unsafe { left::SSL_shutdown(ssl) }).expect_err("thrown");
+    std::panic::catch_unwind(|| unsafe { shut_down(ssl) }).expect_err("thrown");
     assert_eq!(epoll.wait(0), None);
     let [server, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port"));
     server.connect(client.local_addr().expect("bound")).expect("a peer");
