@@ -37,8 +37,11 @@ fn scenario_orders() {
     eprintln!("{total:?}");
     assert!(total.ended > 0 && total.given_up > 0);
     assert!(total.waited_for_room > 0 && total.waited_for_itself > 0);
-    let lanes = has_lanes_of_curves();
-    for (event, _) in Event::ALL.into_iter().filter(|(event, _)| event.is_of_one()) {
-        assert_eq!(total.parked[event as usize] > 0, lanes, "parked handshakes met {event:?}");
+    let of_one = Event::ALL.into_iter().map(|(event, _)| event).filter(|event| event.is_of_one());
+    let met = |event: Event| total.parked[event as usize] > 0;
+    assert_eq!(of_one.clone().any(met), has_lanes_of_curves());
+    // Where RSA does not wait, handshakes are parked too seldom to meet them all.
+    if has_lanes() {
+        of_one.for_each(|event| assert!(met(event), "parked handshakes met no {event:?}"));
     }
 }
