@@ -30,10 +30,17 @@ choice! { $
 }
 
 impl Wide {
-    /// The room with the fewest lanes that [`Choice::with_lanes`] has, too.
+    /// The rooms that count, of those that the machine has and `policy` leaves open, narrowest
+    /// first: `fma256` has as many lanes as `ifma256` and is slower, and counts only without IFMA.
+    fn counting(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
+        let has_ifma = |room: &Wide| !matches!(room, Wide::Fma256(_));
+        let any_has_ifma = Wide::open(policy).any(|room| has_ifma(&room));
+        Wide::open(policy).rev().filter(move |room| has_ifma(room) == any_has_ifma)
+    }
+
+    /// The one with the fewest lanes.
     pub(crate) fn narrowest(policy: &Policy) -> Option<Self> {
-        let mut by_integers = Wide::open(policy).filter(|room| !matches!(room, Wide::Fma256(_)));
-        by_integers.next_back().or_else(|| Wide::open(policy).next_back())
+        Wide::counting(policy).next()
     }
 
     /// How many lanes a register has.
@@ -42,16 +49,20 @@ impl Wide {
     }
 }
 
+impl From<Wide> for Choice {
+    fn from(wide: Wide) -> Self {
+        match wide {
+            Wide::Ifma512(room) => Choice::Ifma512(room),
+            Wide::Ifma256(room) => Choice::Ifma256(room),
+            Wide::Fma256(room) => Choice::Fma256(room),
+        }
+    }
+}
+
 impl Choice {
-    /// The rooms with several lanes that the machine has and `policy` leaves open, narrowest first.
-    /// `fma256` is slower than `ifma256` and no narrower, and counts only without IFMA.
+    /// The rooms with several lanes, narrowest first; see [`Wide::counting`].
     pub(crate) fn with_lanes(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
-        let by_integers =
-            |choice: &Choice| matches!(choice, Choice::Ifma512(_) | Choice::Ifma256(_));
-        let has_integers = Choice::open(policy).any(|choice| by_integers(&choice));
-        let counts =
-            move |choice: &Choice| choice.lanes() > 1 && by_integers(choice) == has_integers;
-        Choice::open(policy).rev().filter(counts)
+        Wide::counting(policy).map(Choice::from)
     }
 
     /// How many jobs a full batch has.

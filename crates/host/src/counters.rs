@@ -188,7 +188,8 @@ pub struct Claim {
 impl KindCounts {
     fn parse(page: &Page<'_>, kind: OperationKind) -> Self {
         let begin = offset_of!(Counters, kinds) + size_of::<KindCounters>() * kind as usize;
-        KindCounts::named(page, begin)
+        let lanes = page.u64(begin + offset_of!(KindCounters, lanes)) as usize;
+        KindCounts { lanes, ..KindCounts::named(page, begin) }
     }
 
     /// Operations that callers asked for, on whatever path.
@@ -252,8 +253,7 @@ impl Counts {
         counts.fields_mut().for_each(|count| *count = (*count).min(COUNT_MAX));
         counts.lanes = first.u32(offset_of!(Counters, lanes)) as usize;
         for (kind, counts) in OperationKind::ALL.into_iter().zip(&mut counts.by_kind) {
-            let begin = offset_of!(Counters, kinds) + size_of::<KindCounters>() * kind as usize;
-            counts.lanes = first.u64(begin + offset_of!(KindCounters, lanes)) as usize;
+            counts.lanes = KindCounts::parse(&first, kind).lanes;
         }
         counts.choice = Choice::parse(&first);
         Some((counts, claim))

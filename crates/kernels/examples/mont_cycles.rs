@@ -8,8 +8,7 @@ mod add_chain;
 use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy};
-use widelane_kernels::lanes::Fma256x4;
-use widelane_kernels::lanes::{Ifma256x4, Ifma512x8};
+use widelane_kernels::lanes::{Fma256x4, Ifma256x4, Ifma512x8};
 use widelane_kernels::mont::{Batches, CrtJob, CrtKey, CrtParts, Verdict};
 use widelane_testkit::rsa::test_keys;
 

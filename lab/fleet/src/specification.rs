@@ -330,7 +330,7 @@ mod tests {
             changed.plan(&list, &LIMITS).expect_err("refused").to_string()
         };
         assert!(refused(|all| all.course.threads = 3).contains("threads: 3"));
-        assert!(refused(|all| all.course.threads = 0).contains("threads"));
+        assert!(refused(|all| all.course.threads = 0).contains("at least one thread"));
         assert!(refused(|all| all.course.window = Duration::from_secs(50)).contains("seconds: 61"));
         assert!(refused(|all| all.course.window = Duration::MAX).contains("seconds"));
         assert!(refused(|all| all.host = "a b".to_owned()).contains("server"));

@@ -278,7 +278,7 @@ impl Few {
         quad.into_iter().chain(Adx::enter(policy).map(Few::One))
     }
 
-    /// How many jobs cost less so than a lane each, in one go or one after another.
+    /// Up to how many jobs cost less this way, one group after another, than with a lane each.
     fn worthwhile(self) -> usize {
         match self {
             Few::Quad(Wide::Fma256(_)) => 2,

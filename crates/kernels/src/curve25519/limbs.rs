@@ -82,7 +82,7 @@ pub trait Limbs: Lanes {
     }
 
     /// The product, sooner: low and high halves are summed apart, so that no chain of multiply-adds
-    /// is longer than five. For who has nothing else to do meanwhile.
+    /// is longer than five. For callers that have nothing else to compute meanwhile.
     #[inline(always)]
     fn product_soon(a: [Self; 5], b: [Self; 5]) -> [Self; 5] {
         let zero = Self::splat(a[0].room(), 0);
@@ -237,19 +237,11 @@ impl Limbs for Fma256x4 {
     }
 }
 
+/// Limbs as double-precision numbers.
 #[inline(always)]
 fn numbers(limbs: [Fma256x4; 5]) -> [Doubles; 5] {
     let [l0, l1, l2, l3, l4] = limbs;
     [l0.to_numbers(), l1.to_numbers(), l2.to_numbers(), l3.to_numbers(), l4.to_numbers()]
-}
-
-#[inline(always)]
-fn load(room: Fma256, columns: &[u64; 10]) -> [Fma256x4; 10] {
-    let mut registers = [Fma256x4::splat(room, 0); 10];
-    for (register, column) in registers.iter_mut().zip(columns) {
-        *register = Fma256x4::splat(room, *column);
-    }
-    registers
 }
 
 /// The same in memory.
@@ -260,6 +252,16 @@ fn rows(limbs: [Fma256x4; 5]) -> [Row; 5] {
         row.store(number);
     }
     rows
+}
+
+/// The same words in all lanes of each column.
+#[inline(always)]
+fn load(room: Fma256, columns: &[u64; 10]) -> [Fma256x4; 10] {
+    let mut registers = [Fma256x4::splat(room, 0); 10];
+    for (register, column) in registers.iter_mut().zip(columns) {
+        *register = Fma256x4::splat(room, *column);
+    }
+    registers
 }
 
 /// Adds the low half of a product to a column, and the high half to the next one.
@@ -277,12 +279,13 @@ fn folded([c0, c1, c2, c3, c4, c5, c6, c7, c8, c9]: [Fma256x4; 10]) -> [Fma256x4
     })
 }
 
-/// A multiple of 2^51 that makes columns positive: five low halves are less below zero.
+/// A multiple of 2^51, added to a column to keep it positive: its low halves, at most five, are
+/// together above −2^53.
 const POSITIVE: u64 = 1 << 53;
-/// What it carries into the next column, of which it is taken off.
+/// The same amount in units of the next column, from which it is subtracted.
 const POSITIVE_CARRY: u64 = POSITIVE >> LIMB_BITS;
 
-/// What the bits of so many low and high halves are more than these.
+/// By how much the bit patterns of so many low and high halves exceed the halves themselves.
 const fn excess(low: usize, high: usize) -> u64 {
     SHORT_LOW.wrapping_mul(low as u64).wrapping_add(SHORT_HIGH.wrapping_mul(high as u64))
 }
@@ -292,8 +295,8 @@ const fn pairs(column: usize) -> usize {
     if column < 5 { column + 1 } else { 9_usize.saturating_sub(column) }
 }
 
-/// What the columns of a product begin with, and those of a square: halves of products above the
-/// diagonal are there when all is doubled, those of the squares of limbs come later.
+/// The initial columns of a product or a square. Those of a square are doubled after the products
+/// of different limbs were added, and before the squares of limbs are.
 const fn begin(is_square: bool) -> [u64; 10] {
     let (mut columns, mut index) = ([0; 10], 0);
     while index < 10 {
@@ -313,8 +316,8 @@ const fn begin(is_square: bool) -> [u64; 10] {
     columns
 }
 
-/// What the six columns of a product with one limb begin with. The last one is not negative: what
-/// is carried into it is taken off the first one, times 19.
+/// The initial six columns of a product with one limb. The carry of the fifth one is subtracted
+/// from the first one, times 19, and not from the sixth one, which so is never negative.
 const fn begin_of_multiple() -> [u64; 10] {
     let (mut columns, mut index) = ([0; 10], 1);
     columns[0] = (POSITIVE - 19 * POSITIVE_CARRY).wrapping_sub(excess(1, 0));

@@ -30,9 +30,10 @@ const fn power_of_two(exponent: u64) -> u64 {
     (1023 + exponent) << 52
 }
 
-/// 2^52: the lowest bits of the sum with an integer below 2^52 are that integer.
+/// 2^52: the lowest bits of its sum with an integer below 2^52 are that integer.
 const INTEGER: u64 = power_of_two(52);
-/// 2^52 + 2^51: the same for integers from −2^51 to 2^51, which its bits are less.
+/// 2^52 + 2^51: the bits of its sum with an integer from −2^51 to 2^51, less its own, are that
+/// integer.
 const SIGNED: u64 = power_of_two(52) | 1 << 51;
 /// 2^104: the sum with a product of two digits of 52 bits is rounded to a multiple of 2^52.
 const HIGH: u64 = power_of_two(2 * DIGIT_BITS as u64);
@@ -42,7 +43,7 @@ const HIGH: u64 = power_of_two(2 * DIGIT_BITS as u64);
 pub(crate) const SHORT_HIGH: u64 = power_of_two(103) | 1 << 50;
 /// `SHORT_HIGH` and `SIGNED` added: the next double but two.
 pub(crate) const SHORT_BOTH: u64 = SHORT_HIGH + 3;
-/// What the bits of a low half of [`Fma256x4::short_product`] are more than it.
+/// By how much the bits of a low half of [`Fma256x4::short_product`] exceed that half.
 pub(crate) const SHORT_LOW: u64 = SIGNED;
 
 /// Four numbers in memory.
@@ -190,11 +191,10 @@ fn add_short_product(
     [low, high]
 }
 
-/// Rounds to nearest, reports no exception, and computes with subnormal numbers: what every thread
-/// begins with.
+/// The value of MXCSR that every thread begins with: rounding to nearest, all exceptions masked.
 const MXCSR: u32 = 0x1f80;
 
-/// The control and status register of vector arithmetic.
+/// Reads MXCSR, the control and status register of floating-point vector arithmetic.
 fn mxcsr() -> u32 {
     let mut value = 0u32;
     // SAFETY: four bytes are written, to a variable.
@@ -202,19 +202,19 @@ fn mxcsr() -> u32 {
     value
 }
 
-/// Sets it.
+/// Writes MXCSR.
 ///
 /// # Safety
 ///
-/// `value` is [`MXCSR`], or what the caller of the kernel had; no arithmetic of the caller is in
-/// between.
+/// `value` is [`MXCSR`], or the caller's own, which is written back before the caller computes
+/// anything.
 unsafe fn set_mxcsr(value: u32) {
     // SAFETY: four bytes are read, of a variable.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags)) };
 }
 
-/// Runs kernels as a program does that has set another rounding mode, of 0 to 3, and tells whether
-/// it finds that again.
+/// Runs kernels as in a program that has set a rounding mode, 0 to 3, and returns whether that mode
+/// is still set afterwards.
 #[cfg(test)]
 pub(crate) fn with_rounding<T>(mode: u32, kernels: impl FnOnce() -> T) -> (T, bool) {
     let of_program = MXCSR | mode << 13;
@@ -228,8 +228,8 @@ pub(crate) fn with_rounding<T>(mode: u32, kernels: impl FnOnce() -> T) -> (T, bo
 }
 
 impl Lanes for Fma256x4 {
-    /// Rounds to nearest meanwhile, whatever the program does: halves of products leave their range
-    /// otherwise.
+    /// Sets MXCSR to round to nearest, and restores it: in another mode of the program, halves of
+    /// products would leave their range.
     #[inline(always)]
     fn enter<T: Task<Self>>(room: Fma256, task: T) -> T::Output {
         let before = mxcsr();

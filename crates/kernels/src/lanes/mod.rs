@@ -39,8 +39,8 @@ pub trait Lanes: Register<Word = u64> {
     /// The words of registers in memory, one register after the other.
     fn flatten(registers: &[Self::Row]) -> &[u64];
 
-    /// Runs the task of a kernel, as [`call`](Register::call) does, where it enters the room: sets
-    /// up what operations of the room depend on beside their operands, and puts it back.
+    /// Runs the outermost task of a kernel, as [`call`](Register::call) does. Where products depend
+    /// on a control register of the CPU, sets that register, and restores it afterwards.
     #[inline(always)]
     fn enter<T: Task<Self>>(room: Self::Room, task: T) -> T::Output {
         Self::call(room, task)

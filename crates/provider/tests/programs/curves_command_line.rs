@@ -246,7 +246,11 @@ fn jobs_run_in_their_room(width: Width) {
         let KindCounts { runs, batched, .. } = counters.by_kind[kind as usize];
         let is_done_alone = kind == OperationKind::X25519Derive && may_run(Room::Adx, width);
         let expected = has_lanes || is_done_alone;
-        assert_eq!(runs > 0 && batched > 0, expected, "{name}, {width:?}: {runs}, {batched}");
+        assert_eq!(runs > 0, expected, "{name}, {width:?}: {runs}, {batched}");
+        // On P-256 a batch costs some CPUs hardly less than OpenSSL's own operations, and what was
+        // measured, here beside other work, decides.
+        let is_close = matches!(kind, OperationKind::P256Sign | OperationKind::P256Derive);
+        assert!(batched > 0 || is_close || !expected, "{name}, {width:?}: {runs}, {batched}");
         for other in Room::ALL.into_iter().filter(|other| !may_run(*other, width)) {
             let runs = counters.runs_by_room[other as usize];
             assert_eq!(runs, 0, "{name}, {width:?}: {runs} runs in {}", other.name());

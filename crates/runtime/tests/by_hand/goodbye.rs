@@ -69,8 +69,9 @@ fn what_throws_past_a_goodbye_holds_nothing() {
     accelerated("goodbye::scenario_thrown");
 }
 
-/// libssl's own as callbacks may leave it, found by its name: beside the declaration of
-/// `openssl_sys`, by which nothing leaves it, the compiler need not believe another one.
+/// `SSL_shutdown`, of a type that lets a callback unwind through it. It is looked up by its name,
+/// because `openssl_sys` declares it as a function that never unwinds, and the compiler may apply
+/// that to a second declaration of the same name.
 fn shut_down_or_throw() -> unsafe extern "C-unwind" fn(*mut sys::SSL) -> c_int {
     // SAFETY: the name ends with zero.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"SSL_shutdown".as_ptr()) };

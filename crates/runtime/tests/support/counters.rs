@@ -155,7 +155,7 @@ impl Sums {
             kind => has_lanes_of(*kind),
         };
         // The totals are without key generations.
-        let counted = |kind: &OperationKind| !kind.name().ends_with("generate");
+        let counted = |kind: &OperationKind| !kind.is_generation();
         let (with_kernel, others): (Vec<_>, Vec<_>) =
             OperationKind::ALL.into_iter().filter(counted).partition(has_kernel);
         let ours: u64 = with_kernel.into_iter().map(|kind| self.done_of(kind)).sum();
