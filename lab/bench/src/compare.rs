@@ -172,6 +172,28 @@ fn told(why: &LoadError) -> String {
     told
 }
 
+/// What was found out about the servers of a target.
+#[derive(Default)]
+struct Known {
+    /// What the first one can do at most, by version and group.
+    capacities: Vec<((TlsVersion, Group), Capacity)>,
+    /// Versions in which all of them serve clients with certificates, and those only.
+    admit: Vec<TlsVersion>,
+}
+
+/// Certificates of clients where a scenario needs them; the servers then demand them.
+fn clients(
+    workshop: &mut Workshop,
+    scenarios: &[Scenario],
+) -> Result<Option<Clients>, CompareError> {
+    if !scenarios.iter().any(|scenario| scenario.client_certificates) {
+        return Ok(None);
+    }
+    let clients = Clients::make(workshop.directory())?;
+    workshop.demand_certificates(clients.own.authority.clone());
+    Ok(Some(clients))
+}
+
 struct Run<'a> {
     plan: &'a Plan,
     programs: &'a Programs,
@@ -243,6 +265,48 @@ impl Run<'_> {
                 return Ok(());
             }
         };
+        let mut workshop = self.workshop(workers, subjects, &scenarios, &cpus)?;
+        let clients = clients(&mut workshop, &scenarios)?;
+        let has_pages = |scenario: &Scenario| scenario.work == Work::Page;
+        if scenarios.iter().any(|scenario| has_pages(scenario) && scenario.fits(kind).is_ok()) {
+            self.observer.began("application");
+            workshop.host_application()?;
+        }
+        let identities = self.identities(&workshop, keys)?;
+        self.remark_on_lanes(&identities, &scenarios);
+        let mut servers =
+            self.start(&mut workshop, kind, subjects, (keys, &identities), failures)?;
+        let mut known = Known::default();
+        for scenario in scenarios {
+            let shape = Shape {
+                plan: self.plan,
+                identities: &identities,
+                clients: clients.as_ref(),
+                scenario,
+                cpus: cpus.clone(),
+                far: self.link.as_ref().map(Link::far),
+                rate: None,
+                round: 0,
+            };
+            match scenario.fits(kind).and_then(|()| scenario.fits_keys(&shape.keys())) {
+                Ok(()) => self.fitting(kind, shape, &mut servers, &mut known)?,
+                Err(reason) => {
+                    let path = scenario.path(kind, &shape.key_name());
+                    self.results.rows.push(unfit_row(path, scenario.metric(), subjects, reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the servers of a target are started, with everything that its scenarios need.
+    fn workshop(
+        &mut self,
+        workers: Option<usize>,
+        subjects: &[Subject],
+        scenarios: &[Scenario],
+        cpus: &Cpus,
+    ) -> Result<Workshop, CompareError> {
         let mut workshop =
             Workshop::open(self.programs.clone(), &cpus.server, self.plan.port_first)?;
         if let Some(link) = &self.link {
@@ -260,89 +324,79 @@ impl Run<'_> {
         if !sizes.is_empty() {
             workshop.serve(&sizes, cpus.client.first().copied())?;
         }
-        let clients = match scenarios.iter().any(|scenario| scenario.client_certificates) {
-            true => Some(Clients::make(workshop.directory())?),
-            false => None,
-        };
-        if let Some(clients) = &clients {
-            workshop.demand_certificates(clients.own.authority.clone());
-        }
-        let has_pages = |scenario: &&Scenario| scenario.work == Work::Page;
-        if self.plan.scenarios.iter().filter(has_pages).any(|scenario| scenario.fits(kind).is_ok())
-        {
-            self.observer.began("application");
-            workshop.host_application()?;
-        }
+        Ok(workshop)
+    }
+
+    /// The certificate that was given, or one for each key.
+    fn identities(&self, workshop: &Workshop, keys: &[Key]) -> Result<Vec<Identity>, CompareError> {
+        let directory = workshop.directory();
         let identities = match &self.plan.identity {
-            Some((certificate, key)) => {
-                vec![Identity::load(certificate, key, workshop.directory())?]
+            Some((certificate, key)) => vec![Identity::load(certificate, key, directory)?],
+            None => {
+                keys.iter().map(|key| Identity::make(*key, directory)).collect::<Result<_, _>>()?
             }
-            None => keys
-                .iter()
-                .map(|key| Identity::make(*key, workshop.directory()))
-                .collect::<Result<_, _>>()?,
         };
-        self.remark_on_lanes(&identities, &scenarios);
+        Ok(identities)
+    }
+
+    /// Starts all subjects. That the first one does not start is an error; others get a row that
+    /// says why.
+    fn start(
+        &mut self,
+        workshop: &mut Workshop,
+        kind: ServerKind,
+        subjects: &[Subject],
+        (keys, identities): (&[Key], &[Identity]),
+        failures: &mut Vec<CompareError>,
+    ) -> Result<Vec<(Subject, Server)>, CompareError> {
         let mut servers = Vec::new();
         for subject in subjects {
-            match workshop.start(kind, *subject, &identities) {
-                Ok(server) => servers.push((*subject, server)),
+            let error = match workshop.start(kind, *subject, identities) {
+                Ok(server) => {
+                    servers.push((*subject, server));
+                    continue;
+                }
                 Err(error) if servers.is_empty() => return Err(error.into()),
-                // If it was asked for, that was reported before the run began.
-                Err(error @ (ServerError::NotBuilt { .. } | ServerError::NoDevice)) => {
-                    self.results.rows.push(failed_row(kind, Some(*subject), keys, &error.into()));
-                }
-                Err(error) => {
-                    let error = CompareError::from(error);
-                    self.results.rows.push(failed_row(kind, Some(*subject), keys, &error));
-                    failures.push(error);
-                }
-            }
-        }
-        let mut capacities = Vec::new();
-        let mut admits = Vec::new();
-        for scenario in scenarios {
-            let mut shape = Shape {
-                plan: self.plan,
-                identities: &identities,
-                clients: clients.as_ref(),
-                scenario,
-                cpus: cpus.clone(),
-                far: self.link.as_ref().map(Link::far),
-                rate: None,
-                round: 0,
+                Err(error) => error,
             };
-            if scenario.client_certificates
-                && scenario.fits(kind).is_ok()
-                && !admits.contains(&scenario.version)
-            {
-                for (subject, server) in &mut servers {
-                    admission::check(*subject, server, &shape, self.stop)?;
-                }
-                admits.push(scenario.version);
-            }
-            let mut doubt = None;
-            if let Some(percent) = scenario.load
-                && scenario.fits(kind).is_ok()
-            {
-                let capacity = self.capacity(kind, &shape, &mut servers[0], &mut capacities)?;
-                shape.rate = Some(capacity.rate * f64::from(percent) / 100.0);
-                doubt = capacity.doubt.map(|doubt| {
-                    format!("what {} can do at most is not known: {doubt}", servers[0].0)
-                });
-            }
-            match scenario.fits(kind).and_then(|()| scenario.fits_keys(&shape.keys())) {
-                Ok(()) => match self.plan.goal_of(&scenario) {
-                    Some(goal) => self.search(kind, &shape, &mut servers, &goal)?,
-                    None => self.scenario(kind, shape, &mut servers, doubt)?,
-                },
-                Err(reason) => {
-                    let path = scenario.path(kind, &shape.key_name());
-                    self.results.rows.push(unfit_row(path, scenario.metric(), subjects, reason));
-                }
+            // If it was asked for, that was reported before the run began.
+            let is_known = matches!(error, ServerError::NotBuilt { .. } | ServerError::NoDevice);
+            let error = CompareError::from(error);
+            self.results.rows.push(failed_row(kind, Some(*subject), keys, &error));
+            if !is_known {
+                failures.push(error);
             }
         }
-        Ok(())
+        Ok(servers)
+    }
+
+    /// A scenario that these servers can do: the search for a goal, or rounds at a load.
+    fn fitting(
+        &mut self,
+        kind: ServerKind,
+        mut shape: Shape<'_>,
+        servers: &mut [(Subject, Server)],
+        known: &mut Known,
+    ) -> Result<(), CompareError> {
+        let scenario = shape.scenario;
+        if scenario.client_certificates && !known.admit.contains(&scenario.version) {
+            for (subject, server) in &mut *servers {
+                admission::check(*subject, server, &shape, self.stop)?;
+            }
+            known.admit.push(scenario.version);
+        }
+        let mut doubt = None;
+        if let Some(percent) = scenario.load {
+            let capacity = self.capacity(kind, &shape, &mut servers[0], &mut known.capacities)?;
+            shape.rate = Some(capacity.rate * f64::from(percent) / 100.0);
+            doubt = capacity
+                .doubt
+                .map(|doubt| format!("what {} can do at most is not known: {doubt}", servers[0].0));
+        }
+        match self.plan.goal_of(&scenario) {
+            Some(goal) => self.search(kind, &shape, servers, &goal),
+            None => self.scenario(kind, shape, servers, doubt),
+        }
     }
 
     /// Handshakes per second that the first subject can do, as far as connections that are never
