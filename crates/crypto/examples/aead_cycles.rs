@@ -3,10 +3,6 @@
 //! `cargo run --release -p widelane-crypto --example aead_cycles [aes128|aes256|chacha20]`
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-#[path = "../../kernels/examples/add_chain/mod.rs"]
-mod add_chain;
-
-use add_chain::cycles_per_ns;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use widelane_cpu::clock::now_ns;
@@ -14,6 +10,7 @@ use widelane_cpu::{Aesni, Avx2, Avx512, Ifma256, Ifma512, Policy, Vaes256, Vaes5
 use widelane_kernels::aes_gcm::{KeyBytes, Message, aesni, first_counter, vaes256, vaes512};
 use widelane_kernels::chacha20_poly1305 as chacha;
 use widelane_kernels::text::Text;
+use widelane_testkit::clock::cycles_per_ns;
 
 const SIZES: [usize; 8] = [64, 128, 256, 512, 1024, 1350, 4096, 16384];
 /// Rounds in which every subject has its turn; the fastest turn of each counts.
@@ -205,13 +202,13 @@ fn measure(mut subjects: Vec<Subject<'_>>) {
         let mut turns: Vec<usize> = vec![1; subjects.len()];
         for round in 0..ROUNDS {
             for (row, subject) in subjects.iter_mut().enumerate() {
-                let before = cycles_per_ns(500);
+                let before = cycles_per_ns();
                 let start = now_ns();
                 for _ in 0..turns[row] {
                     (subject.seal)(&mut text);
                 }
                 let elapsed = (now_ns() - start) as f64;
-                clock = cycles_per_ns(500);
+                clock = cycles_per_ns();
                 let cycles = elapsed * clock / (turns[row] * subject.messages) as f64;
                 // A clock that changes meanwhile would count cycles that were not.
                 if round > 1 && (before / clock - 1.0).abs() < 0.01 {

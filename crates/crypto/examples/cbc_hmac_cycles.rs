@@ -5,18 +5,15 @@
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 #![allow(unsafe_code, reason = "the control of OpenSSL's ciphers that libssl uses")]
 
-#[path = "../../kernels/examples/add_chain/mod.rs"]
-mod add_chain;
-
 use std::arch::asm;
 
-use add_chain::cycles_per_ns;
 use foreign_types::ForeignType;
 use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use widelane_cpu::Policy;
 use widelane_cpu::clock::now_ns;
 use widelane_crypto::cbc_hmac::{Algorithm, CbcHmac, Header, Mode, Outcome, SealJob, seal_many};
+use widelane_testkit::clock::cycles_per_ns;
 
 const SIZES: [usize; 5] = [64, 256, 1350, 4096, 16384];
 /// Rounds in which every subject has its turn; the fastest turn of each counts.
@@ -154,11 +151,11 @@ fn measure(mut subjects: Vec<Subject>) {
     for (column, size) in SIZES.into_iter().enumerate() {
         for round in 0..ROUNDS {
             for (subject, best) in subjects.iter_mut().zip(&mut best) {
-                let before = cycles_per_ns(500);
+                let before = cycles_per_ns();
                 let start = now_ns();
                 (subject.work)(size);
                 let elapsed = (now_ns() - start) as f64;
-                let clock = cycles_per_ns(500);
+                let clock = cycles_per_ns();
                 // A clock that changes meanwhile would count cycles that were not.
                 if round > 1 && (before / clock - 1.0).abs() < 0.01 {
                     let bytes = (subject.records * size) as f64;

@@ -6,10 +6,6 @@
 //! In other profiles the C parts of AWS-LC are hardly optimised.
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-#[path = "../../kernels/examples/add_chain/mod.rs"]
-mod add_chain;
-
-use add_chain::cycles_per_ns;
 use aws_lc_rs::kem;
 use libcrux_ml_kem::mlkem768;
 use widelane_cpu::clock::now_ns;
@@ -17,6 +13,7 @@ use widelane_cpu::{Avx2, Avx512, Policy, Room, Width};
 use widelane_crypto::mlkem::{DecapsulateJob, EncapsulateJob, MlKem, ParameterSet, Workspace};
 use widelane_kernels::keccak::sponge::Sponges;
 use widelane_kernels::words::{Avx2x4, Avx512x8, Words};
+use widelane_testkit::clock::cycles_per_ns;
 
 /// Rounds in which every subject has its turn; the middle one of its turns counts.
 const ROUNDS: usize = 1000;
@@ -163,14 +160,14 @@ fn measure(mut subjects: Vec<Subject>) {
     let mut turns = vec![[const { Vec::new() }; 2]; subjects.len()];
     for round in 0..ROUNDS {
         for (subject, turns) in subjects.iter_mut().zip(&mut turns) {
-            let before = cycles_per_ns(100);
+            let before = cycles_per_ns();
             let mut elapsed = [0.0; REPEATED];
             for elapsed in &mut elapsed {
                 let start = now_ns();
                 (subject.work)();
                 *elapsed = (now_ns() - start) as f64;
             }
-            let clock = cycles_per_ns(100);
+            let clock = cycles_per_ns();
             // A clock that changes meanwhile would count cycles that were not.
             if round > 1 && (before / clock - 1.0).abs() < 0.02 {
                 for (turns, elapsed) in turns.iter_mut().zip([elapsed[0], elapsed[REPEATED - 1]]) {

@@ -3,15 +3,13 @@
 //! `cargo run --release -p widelane-kernels --example curve25519_cycles`
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-mod add_chain;
-
-use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy};
 use widelane_kernels::curve25519::{
     Limbs, QUAD, ed25519_base, ed25519_difference, x25519, x25519_base, x25519_quad,
 };
 use widelane_kernels::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Portable};
+use widelane_testkit::clock::cycles_per_ns;
 
 /// Rounds per row; the first quartile counts, because the machine may be busy.
 const ROUNDS: usize = 201;
@@ -70,12 +68,12 @@ fn measure_few<L: Limbs>(name: &str, room: L::Room) {
 fn report(room: &str, jobs: usize, operation: &str, run: &mut dyn FnMut()) {
     let mut rounds: Vec<(f64, f64)> = (0..ROUNDS)
         .map(|_| {
-            let before = cycles_per_ns(200);
+            let before = cycles_per_ns();
             let start = now_ns();
             run();
             let elapsed = (now_ns() - start) as f64;
             // An interrupted add chain looks like a slow clock.
-            (elapsed * before.max(cycles_per_ns(200)), elapsed)
+            (elapsed * before.max(cycles_per_ns()), elapsed)
         })
         .collect();
     rounds.sort_by(|left, right| left.0.total_cmp(&right.0));

@@ -3,9 +3,6 @@
 //! `cargo run --release -p widelane-kernels --example hash_cycles`
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-mod add_chain;
-
-use add_chain::cycles_per_ns;
 use openssl::hash::{Hasher, MessageDigest};
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Avx2, Avx512, Policy, Shani, Vaes512};
@@ -13,6 +10,7 @@ use widelane_kernels::hash::{Hash, States, compress};
 use widelane_kernels::sha1::{self, SHA1, Sha1};
 use widelane_kernels::sha2::{self, SHA256, SHA512, Sha256, Sha512};
 use widelane_kernels::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Vaes512x8, Words};
+use widelane_testkit::clock::cycles_per_ns;
 
 /// Bytes of each message: a whole number of blocks.
 const MESSAGE_BYTES: usize = 8192;
@@ -126,11 +124,11 @@ fn measure(mut subjects: Vec<Subject>) {
     let mut best = vec![f64::INFINITY; subjects.len()];
     for round in 0..ROUNDS {
         for (subject, best) in subjects.iter_mut().zip(&mut best) {
-            let before = cycles_per_ns(500);
+            let before = cycles_per_ns();
             let start = now_ns();
             (subject.hash)(&messages[..subject.lanes]);
             let elapsed = (now_ns() - start) as f64;
-            let clock = cycles_per_ns(500);
+            let clock = cycles_per_ns();
             // A clock that changes meanwhile would count cycles that were not.
             if round > 1 && (before / clock - 1.0).abs() < 0.01 {
                 let bytes = (subject.lanes * MESSAGE_BYTES) as f64;

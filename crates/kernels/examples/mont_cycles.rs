@@ -3,13 +3,11 @@
 //! `cargo run --release -p widelane-kernels --example mont_cycles`
 #![allow(clippy::print_stdout, reason = "an example answers on the terminal")]
 
-mod add_chain;
-
-use add_chain::cycles_per_ns;
 use widelane_cpu::clock::now_ns;
 use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy};
 use widelane_kernels::lanes::{Fma256x4, Ifma256x4, Ifma512x8};
 use widelane_kernels::mont::{Batches, CrtJob, CrtKey, CrtParts, Verdict};
+use widelane_testkit::clock::cycles_per_ns;
 use widelane_testkit::rsa::test_keys;
 
 /// Rounds per row; the first quartile counts, because the machine may be busy.
@@ -67,12 +65,12 @@ fn report<const HALF: usize, const FULL: usize>(
         .collect();
     let mut rounds: Vec<(f64, f64)> = (0..ROUNDS)
         .map(|_| {
-            let before = cycles_per_ns(400);
+            let before = cycles_per_ns();
             let start = now_ns();
             run(&mut jobs);
             let elapsed = (now_ns() - start) as f64;
             // An interrupted add chain looks like a slow clock.
-            (elapsed * before.max(cycles_per_ns(400)), elapsed)
+            (elapsed * before.max(cycles_per_ns()), elapsed)
         })
         .collect();
     rounds.sort_by(|left, right| left.0.total_cmp(&right.0));
