@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::content::{self, PATTERN};
-use widelane_bench::server::{Identity, Key, SERVER_NAME, Server, ServerKind, Subject, Workshop};
+use widelane_bench::server::{Identity, Key, SERVER_NAME, Server, ServerKind, Subject, Testbed};
 use widelane_bridge::counters::CipherKind;
 use widelane_cpu::Room;
 use widelane_crypto::aead::{Aead, Algorithm};
@@ -42,18 +42,18 @@ fn downloads_come_whole_through_the_providers_ciphers() -> Result<()> {
     let programs = Programs::search(widelane()?, None, &search);
     let kinds = programs.servers();
     assert_ne!(kinds, [ServerKind::Embedded], "install nginx and HAProxy");
-    let mut workshop = Workshop::open(programs, &[], None)?;
-    workshop.serve(&[BODY_BYTES], None)?;
-    let identity = Identity::make(Key::Rsa(2048), workshop.directory())?;
-    let mut before = records(workshop.directory())?;
+    let mut testbed = Testbed::open(programs, &[], None)?;
+    testbed.serve_content(&[BODY_BYTES], None)?;
+    let identity = Identity::make(Key::Rsa(2048), testbed.directory())?;
+    let mut before = records(testbed.directory())?;
     for kind in kinds {
         for (version, cipher, kind_of_records) in SUITES {
             let server =
-                workshop.start(kind, Subject::Accelerated, std::slice::from_ref(&identity))?;
+                testbed.start(kind, Subject::Accelerated, std::slice::from_ref(&identity))?;
             download(&server, &identity, version, cipher)?;
             let name = server.name().to_owned();
             drop(server);
-            let after = records(workshop.directory())?;
+            let after = records(testbed.directory())?;
             let context = format!("{name} {version:?} {cipher:?}");
             assert_carried(&before, &after, kind_of_records, &context);
             before = after;
@@ -102,7 +102,7 @@ fn download(
 /// Records of each cipher in each room.
 type Records = Vec<((CipherKind, Room), u64)>;
 
-/// The records that all servers so far have counted, below the directory of their workshop.
+/// The records that all servers so far have counted, below the directory of their testbed.
 fn records(directory: &Path) -> Result<Records> {
     let mut processes = Vec::new();
     for server in fs::read_dir(directory)? {

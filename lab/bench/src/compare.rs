@@ -28,7 +28,7 @@ use crate::link::{Link, LinkError};
 use crate::pairs;
 use crate::programs::Programs;
 use crate::server::{
-    Identity, IdentityError, Key, Server, ServerError, ServerKind, Subject, Workshop,
+    Identity, IdentityError, Key, Server, ServerError, ServerKind, Subject, Testbed,
 };
 
 /// Why part of a comparison is missing.
@@ -182,15 +182,12 @@ struct Known {
 }
 
 /// Certificates of clients where a scenario needs them; the servers then demand them.
-fn clients(
-    workshop: &mut Workshop,
-    scenarios: &[Scenario],
-) -> Result<Option<Clients>, CompareError> {
+fn clients(testbed: &mut Testbed, scenarios: &[Scenario]) -> Result<Option<Clients>, CompareError> {
     if !scenarios.iter().any(|scenario| scenario.client_certificates) {
         return Ok(None);
     }
-    let clients = Clients::make(workshop.directory())?;
-    workshop.demand_certificates(clients.own.authority.clone());
+    let clients = Clients::make(testbed.directory())?;
+    testbed.set_client_authority(clients.own.authority.clone());
     Ok(Some(clients))
 }
 
@@ -265,17 +262,17 @@ impl Run<'_> {
                 return Ok(());
             }
         };
-        let mut workshop = self.workshop(workers, subjects, &scenarios, &cpus)?;
-        let clients = clients(&mut workshop, &scenarios)?;
+        let mut testbed = self.testbed(workers, subjects, &scenarios, &cpus)?;
+        let clients = clients(&mut testbed, &scenarios)?;
         let has_pages = |scenario: &Scenario| scenario.work == Work::Page;
         if scenarios.iter().any(|scenario| has_pages(scenario) && scenario.fits(kind).is_ok()) {
             self.observer.began("application");
-            workshop.host_application()?;
+            testbed.host_application()?;
         }
-        let identities = self.identities(&workshop, keys)?;
+        let identities = self.identities(&testbed, keys)?;
         self.remark_on_lanes(&identities, &scenarios);
         let mut servers =
-            self.start(&mut workshop, kind, subjects, (keys, &identities), failures)?;
+            self.start(&mut testbed, kind, subjects, (keys, &identities), failures)?;
         let mut known = Known::default();
         for scenario in scenarios {
             let shape = Shape {
@@ -300,36 +297,35 @@ impl Run<'_> {
     }
 
     /// Where the servers of a target are started, with everything that its scenarios need.
-    fn workshop(
+    fn testbed(
         &mut self,
         workers: Option<usize>,
         subjects: &[Subject],
         scenarios: &[Scenario],
         cpus: &Cpus,
-    ) -> Result<Workshop, CompareError> {
-        let mut workshop =
-            Workshop::open(self.programs.clone(), &cpus.server, self.plan.port_first)?;
+    ) -> Result<Testbed, CompareError> {
+        let mut testbed = Testbed::open(self.programs.clone(), &cpus.server, self.plan.port_first)?;
         if let Some(link) = &self.link {
-            workshop.listen_on(link.near());
+            testbed.listen_on(link.near());
         }
         if let Some(count) = workers {
-            workshop.employ(count);
+            testbed.set_workers(count);
         }
-        workshop.offer(self.plan.groups_with_ml_kem());
-        workshop.speak_quic(scenarios.iter().any(|scenario| scenario.http3));
+        testbed.set_groups(self.plan.groups_with_ml_kem());
+        testbed.set_quic(scenarios.iter().any(|scenario| scenario.http3));
         let has_apart = subjects.contains(&Subject::LaneCpus);
         let lent = if has_apart { Subject::LaneCpus } else { Subject::Accelerated };
-        workshop.set_aside(self.plan.lane_cpus.clone(), lent);
+        testbed.set_lane_cpus(self.plan.lane_cpus.clone(), lent);
         let sizes = self.plan.body_sizes();
         if !sizes.is_empty() {
-            workshop.serve(&sizes, cpus.client.first().copied())?;
+            testbed.serve_content(&sizes, cpus.client.first().copied())?;
         }
-        Ok(workshop)
+        Ok(testbed)
     }
 
     /// The certificate that was given, or one for each key.
-    fn identities(&self, workshop: &Workshop, keys: &[Key]) -> Result<Vec<Identity>, CompareError> {
-        let directory = workshop.directory();
+    fn identities(&self, testbed: &Testbed, keys: &[Key]) -> Result<Vec<Identity>, CompareError> {
+        let directory = testbed.directory();
         let identities = match &self.plan.identity {
             Some((certificate, key)) => vec![Identity::load(certificate, key, directory)?],
             None => {
@@ -343,7 +339,7 @@ impl Run<'_> {
     /// says why.
     fn start(
         &mut self,
-        workshop: &mut Workshop,
+        testbed: &mut Testbed,
         kind: ServerKind,
         subjects: &[Subject],
         (keys, identities): (&[Key], &[Identity]),
@@ -351,7 +347,7 @@ impl Run<'_> {
     ) -> Result<Vec<(Subject, Server)>, CompareError> {
         let mut servers = Vec::new();
         for subject in subjects {
-            let error = match workshop.start(kind, *subject, identities) {
+            let error = match testbed.start(kind, *subject, identities) {
                 Ok(server) => {
                     servers.push((*subject, server));
                     continue;

@@ -28,7 +28,7 @@ use crate::compare::CompareError;
 use crate::compare::window::{Cpus, Edge, PATIENCE, account};
 use crate::pairs;
 use crate::programs::Programs;
-use crate::server::{Identity, Key, SERVER_NAME, Server, Workshop};
+use crate::server::{Identity, Key, SERVER_NAME, Server, Testbed};
 
 /// What to go through.
 #[derive(Clone, Debug)]
@@ -155,12 +155,12 @@ fn go(
     observer: &mut dyn Observer,
 ) -> Result<(), CompareError> {
     observer.began("nginx/mixed");
-    let mut workshop = Workshop::open(programs.clone(), &cpus.server, plan.port_first)?;
-    let identity = Identity::make(plan.key(), workshop.directory())?;
+    let mut testbed = Testbed::open(programs.clone(), &cpus.server, plan.port_first)?;
+    let identity = Identity::make(plan.key(), testbed.directory())?;
     let mut servers = Vec::new();
     for &implementation in plan.implementations() {
         let policy = implementation.policy(plan.lane_cpus.as_ref());
-        let server = workshop.start_mixed(implementation.name(), policy.as_ref(), &identity)?;
+        let server = testbed.start_mixed(implementation.name(), policy.as_ref(), &identity)?;
         servers.push((implementation, server));
     }
     let clock = Clock::on(cpus.server.first().copied());

@@ -8,7 +8,7 @@ pub mod content;
 mod mixed;
 pub mod process;
 mod recipe;
-mod workshop;
+mod testbed;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,7 +27,7 @@ pub use self::certificate::{ClientIdentity, Identity, IdentityError, Key, SERVER
 pub use self::config::GROUPS;
 use self::process::Process;
 pub use self::recipe::{RECIPES, Recipe};
-pub use self::workshop::Workshop;
+pub use self::testbed::Testbed;
 use crate::accounting::{self, AccountingError};
 
 /// How long a server may take until it accepts connections.

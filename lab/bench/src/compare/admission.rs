@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::pairs::Rounds;
     use crate::programs::Programs;
-    use crate::server::{Identity, Key, ServerKind, Workshop};
+    use crate::server::{Identity, Key, ServerKind, Testbed};
 
     const SCENARIO: Scenario = Scenario {
         version: TlsVersion::Tls13,
@@ -157,11 +157,11 @@ mod tests {
     ) -> Result<(), CompareError> {
         let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
         let programs = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &search);
-        let mut workshop = Workshop::open(programs, &[], None).unwrap();
-        let identities = [Identity::make(Key::EcdsaP256, workshop.directory()).unwrap()];
-        let clients = Clients::make(workshop.directory()).unwrap();
-        known(&clients).into_iter().for_each(|authority| workshop.demand_certificates(authority));
-        let mut server = workshop.start(kind, Subject::Native, &identities).unwrap();
+        let mut testbed = Testbed::open(programs, &[], None).unwrap();
+        let identities = [Identity::make(Key::EcdsaP256, testbed.directory()).unwrap()];
+        let clients = Clients::make(testbed.directory()).unwrap();
+        known(&clients).into_iter().for_each(|authority| testbed.set_client_authority(authority));
+        let mut server = testbed.start(kind, Subject::Native, &identities).unwrap();
         let shape = Shape {
             plan: &plan(),
             identities: &identities,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::{Pid, User, geteuid};
 
 use super::process::Process;
-use super::workshop::{self, write};
+use super::testbed::{self, write};
 use super::{READY_PATIENCE, ServerError};
 use crate::programs::Programs;
 
@@ -158,7 +158,7 @@ impl Parts {
 
 /// Carries out a step that comes before the application starts.
 fn prepare(step: &mut Command) -> Result<(), ServerError> {
-    workshop::run(step, |program, output| ServerError::NotPrepared { program, output })
+    testbed::run(step, |program, output| ServerError::NotPrepared { program, output })
 }
 
 /// Starts a part and waits until it listens.

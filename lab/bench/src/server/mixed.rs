@@ -7,7 +7,7 @@ use std::process::Command;
 
 use widelane_cpu::Policy;
 
-use super::workshop::{COUNTERS, Workshop, check, command, write};
+use super::testbed::{COUNTERS, Testbed, check, command, write};
 use super::{Identity, Server, ServerError};
 
 /// The modules that it wants, in the order of loading.
@@ -17,7 +17,7 @@ const MODULES: [&str; 3] =
 /// Bytes of the page, before anything is taken out of it.
 const PAGE_BYTES: usize = 64 << 10;
 
-impl Workshop {
+impl Testbed {
     /// Starts it as installed, or under `widelane run` with a policy, and waits until it accepts
     /// connections.
     ///

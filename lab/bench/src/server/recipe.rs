@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::config::SUITES;
-use super::{Identity, ServerError, workshop};
+use super::{Identity, ServerError, testbed};
 use crate::programs::Programs;
 
 /// A server that accepts TLS connections by a command and a configuration.
@@ -198,7 +198,7 @@ impl Recipe {
         let configuration = directory.join(name);
         let fill = |text: &str| fill(text, identity, address, groups, directory, &configuration);
         if self.configuration.is_some() {
-            workshop::write(&configuration, &fill(text))?;
+            testbed::write(&configuration, &fill(text))?;
         }
         let arguments = self.command.split(' ').skip(1).map(|word| fill(word).into());
         Ok(std::iter::once(program).chain(arguments).collect())

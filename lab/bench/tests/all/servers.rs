@@ -15,7 +15,7 @@ use widelane_bench::programs::Programs;
 use widelane_bench::server::application::Application;
 use widelane_bench::server::content::{self, PATTERN};
 use widelane_bench::server::{
-    GROUPS, Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Usage, Workshop,
+    GROUPS, Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Testbed, Usage,
 };
 use widelane_loadgen::{Cipher, Group, Load, LoadError, Pattern, TlsVersion, Work, run};
 
@@ -28,10 +28,10 @@ fn programs() -> Programs {
     programs
 }
 
-fn workshop() -> (Workshop, Identity) {
-    let workshop = Workshop::open(programs(), &[], None).unwrap();
-    let identity = Identity::make(Key::EcdsaP256, workshop.directory()).unwrap();
-    (workshop, identity)
+fn testbed() -> (Testbed, Identity) {
+    let testbed = Testbed::open(programs(), &[], None).unwrap();
+    let identity = Identity::make(Key::EcdsaP256, testbed.directory()).unwrap();
+    (testbed, identity)
 }
 
 fn load(target: SocketAddr, identities: &[Identity], version: TlsVersion, group: Group) -> Load {
@@ -73,7 +73,7 @@ fn drive(target: SocketAddr, identities: &[Identity]) {
 
 /// Drives a server with each kind of certificate, and with two on one server.
 fn drive_and_account(kind: ServerKind, processes: usize) {
-    let mut workshop = Workshop::open(programs(), &[], None).unwrap();
+    let mut testbed = Testbed::open(programs(), &[], None).unwrap();
     let certificates: [&[Key]; 5] = [
         &[Key::Rsa(2048)],
         &[Key::EcdsaP256],
@@ -83,8 +83,8 @@ fn drive_and_account(kind: ServerKind, processes: usize) {
     ];
     for keys in certificates {
         let identities: Vec<_> =
-            keys.iter().map(|key| Identity::make(*key, workshop.directory()).unwrap()).collect();
-        let server = workshop.start(kind, Subject::Native, &identities).unwrap();
+            keys.iter().map(|key| Identity::make(*key, testbed.directory()).unwrap()).collect();
+        let server = testbed.start(kind, Subject::Native, &identities).unwrap();
         let before = usage_of(&server, processes);
         drive(server.address(), &identities);
         let after = server.usage().unwrap();
@@ -203,12 +203,12 @@ fn downloads(
 
 #[test]
 fn bodies_come_whole_from_every_server_under_every_suite() {
-    let mut workshop = Workshop::open(programs(), &[], None).unwrap();
-    workshop.serve(&[BODY_BYTES], None).unwrap();
-    let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
+    let mut testbed = Testbed::open(programs(), &[], None).unwrap();
+    testbed.serve_content(&[BODY_BYTES], None).unwrap();
+    let identity = Identity::make(Key::Rsa(2048), testbed.directory()).unwrap();
     let identities = std::slice::from_ref(&identity);
     for kind in [ServerKind::Nginx, ServerKind::Haproxy] {
-        let server = workshop.start(kind, Subject::Native, identities).unwrap();
+        let server = testbed.start(kind, Subject::Native, identities).unwrap();
         download(server.address(), &identity);
         drive(server.address(), identities);
     }
@@ -217,11 +217,10 @@ fn bodies_come_whole_from_every_server_under_every_suite() {
 
 #[test]
 fn a_body_that_is_not_there_is_told() {
-    let (mut workshop, identity) = workshop();
-    workshop.serve(&[1000], None).unwrap();
-    let server = workshop
-        .start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
-        .unwrap();
+    let (mut testbed, identity) = testbed();
+    testbed.serve_content(&[1000], None).unwrap();
+    let server =
+        testbed.start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity)).unwrap();
     for (path, expected) in [("/bytes/999", "404"), ("/bytes/1000", "another length")] {
         let (version, cipher) = (TlsVersion::Tls13, Cipher::Aes128Gcm);
         let downloads = downloads(server.address(), &identity, version, cipher, path);
@@ -233,15 +232,15 @@ fn a_body_that_is_not_there_is_told() {
 
 #[test]
 fn pages_come_from_behind_nginx_or_what_is_missing_is_named() {
-    let (mut workshop, identity) = workshop();
+    let (mut testbed, identity) = testbed();
     if let Some(missing) = Application::missing(&programs()) {
-        let error = workshop.host_application().unwrap_err().to_string();
+        let error = testbed.host_application().unwrap_err().to_string();
         assert!(error.contains(missing) && error.contains("apt-get install"), "{error}");
         return;
     }
-    workshop.host_application().unwrap();
+    testbed.host_application().unwrap();
     let identities = std::slice::from_ref(&identity);
-    let server = workshop.start(ServerKind::Nginx, Subject::Native, identities).unwrap();
+    let server = testbed.start(ServerKind::Nginx, Subject::Native, identities).unwrap();
     let work = Work::Requests { path: "/".to_owned(), count: 1, body_bytes: None, pattern: None };
     let load = Load {
         work,
@@ -259,7 +258,7 @@ fn pages_come_from_behind_nginx_or_what_is_missing_is_named() {
     // nginx and its worker, PHP and its children, MariaDB.
     assert_eq!(processes.len(), 2 + 5 + 1);
     drop(server);
-    drop(workshop);
+    drop(testbed);
     for pid in processes {
         assert!(accounting::process_tree(pid).is_err(), "{pid} lives on");
     }
@@ -267,13 +266,13 @@ fn pages_come_from_behind_nginx_or_what_is_missing_is_named() {
 
 #[test]
 fn rejected_key_shows_what_the_server_says() {
-    let (mut workshop, identity) = workshop();
+    let (mut testbed, identity) = testbed();
     let other_directory = tempfile::tempdir().unwrap();
     let other = Identity::make(Key::EcdsaP256, other_directory.path()).unwrap();
     let mixed =
-        [Identity::load(&identity.certificate, &other.private_key, workshop.directory()).unwrap()];
+        [Identity::load(&identity.certificate, &other.private_key, testbed.directory()).unwrap()];
     for kind in [ServerKind::Nginx, ServerKind::Haproxy] {
-        let Err(error) = workshop.start(kind, Subject::Native, &mixed) else {
+        let Err(error) = testbed.start(kind, Subject::Native, &mixed) else {
             panic!("{} took a key that is not the certificate's", kind.name());
         };
         let ServerError::Rejected { output, .. } = &error else { panic!("{error}") };
@@ -286,10 +285,10 @@ fn rejected_key_shows_what_the_server_says() {
 fn busy_port_is_named_with_the_remedy() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let mut workshop = Workshop::open(programs(), &[], Some(port)).unwrap();
-    let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
+    let mut testbed = Testbed::open(programs(), &[], Some(port)).unwrap();
+    let identity = Identity::make(Key::Rsa(2048), testbed.directory()).unwrap();
     let Err(error) =
-        workshop.start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
+        testbed.start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
     else {
         panic!("port {port} is in use");
     };
@@ -300,10 +299,10 @@ fn busy_port_is_named_with_the_remedy() {
 #[test]
 fn missing_program_is_named() {
     let nothing = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &[]);
-    let mut workshop = Workshop::open(nothing, &[], None).unwrap();
-    let identity = Identity::make(Key::Rsa(2048), workshop.directory()).unwrap();
+    let mut testbed = Testbed::open(nothing, &[], None).unwrap();
+    let identity = Identity::make(Key::Rsa(2048), testbed.directory()).unwrap();
     let Err(error) =
-        workshop.start(ServerKind::Haproxy, Subject::Native, std::slice::from_ref(&identity))
+        testbed.start(ServerKind::Haproxy, Subject::Native, std::slice::from_ref(&identity))
     else {
         panic!("there is no HAProxy");
     };
@@ -312,8 +311,8 @@ fn missing_program_is_named() {
 
 #[test]
 fn death_of_a_server_is_noticed() {
-    let (mut workshop, identity) = workshop();
-    let mut server = workshop
+    let (mut testbed, identity) = testbed();
+    let mut server = testbed
         .start(ServerKind::Haproxy, Subject::Native, std::slice::from_ref(&identity))
         .unwrap();
     server.check_alive().unwrap();
@@ -335,10 +334,9 @@ fn died(server: &mut Server) -> ServerError {
 
 #[test]
 fn dropping_a_server_ends_master_and_worker() {
-    let (mut workshop, identity) = workshop();
-    let server = workshop
-        .start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity))
-        .unwrap();
+    let (mut testbed, identity) = testbed();
+    let server =
+        testbed.start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity)).unwrap();
     let processes = usage_of(&server, 2).processes;
     drop(server);
     let end = Instant::now() + Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Where servers are made: from kind, subject and certificates to a process that accepts
+//! Starts servers: from kind, subject and certificates to a process that accepts
 //! connections.
 
 use std::fs::{self, Permissions};
@@ -36,8 +36,8 @@ pub(super) struct Site {
     pub(super) address: SocketAddr,
 }
 
-/// Where servers are made: a temporary directory, the programs, a CPU and a supply of ports.
-pub struct Workshop {
+/// What starts servers: a temporary directory, the programs, a CPU and a supply of ports.
+pub struct Testbed {
     // Dropped first: it writes into the directory.
     application: Option<Application>,
     directory: TempDir,
@@ -59,8 +59,8 @@ pub struct Workshop {
     server_count: usize,
 }
 
-impl Workshop {
-    /// Opens a workshop for servers pinned to `cpus`, with a worker on each, or with one anywhere;
+impl Testbed {
+    /// Prepares for servers pinned to `cpus`, with a worker on each, or with one anywhere;
     /// on consecutive ports from `port_first` or free ones.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Workshop {
         let directory = tempfile::Builder::new().prefix("widelane-").tempdir().map_err(failed)?;
         // Workers that gave up root must be able to pass through to their counters.
         set_mode(directory.path(), 0o711)?;
-        Ok(Workshop {
+        Ok(Testbed {
             directory,
             programs,
             workers: Workers::on_each(cpus),
@@ -98,28 +98,28 @@ impl Workshop {
     }
 
     /// Gives servers `count` workers on their CPUs.
-    pub fn employ(&mut self, count: usize) {
+    pub fn set_workers(&mut self, count: usize) {
         self.workers.count = count;
     }
 
     /// Has servers offer `groups` beside the usual ones, native ones those that they have.
-    pub fn offer(&mut self, groups: Vec<Group>) {
+    pub fn set_groups(&mut self, groups: Vec<Group>) {
         self.groups = groups;
     }
 
     /// Has servers listen for HTTP/3 as well, on the same port of UDP.
-    pub fn speak_quic(&mut self, quic: bool) {
+    pub fn set_quic(&mut self, quic: bool) {
         self.quic = quic;
     }
 
     /// Has servers serve clients only that show a certificate for which `authority` vouches, a PEM
     /// file.
-    pub fn demand_certificates(&mut self, authority: PathBuf) {
+    pub fn set_client_authority(&mut self, authority: PathBuf) {
         self.authority_of_clients = Some(authority);
     }
 
     /// Sets CPUs aside for the lane process of the servers of a subject.
-    pub fn set_aside(&mut self, lane_cpus: Option<LaneCpus>, subject: Subject) {
+    pub fn set_lane_cpus(&mut self, lane_cpus: Option<LaneCpus>, subject: Subject) {
         (self.lane_cpus, self.with_lane_process) = (lane_cpus, subject);
     }
 
@@ -143,7 +143,7 @@ impl Workshop {
     /// # Errors
     ///
     /// [`ServerError::Directory`].
-    pub fn serve(&mut self, sizes: &[u64], cpu: Option<usize>) -> Result<(), ServerError> {
+    pub fn serve_content(&mut self, sizes: &[u64], cpu: Option<usize>) -> Result<(), ServerError> {
         let directory = self.directory.path();
         let content = Content::make(directory, sizes, cpu)
             .map_err(|source| ServerError::Directory { path: directory.to_owned(), source })?;
@@ -163,7 +163,7 @@ impl Workshop {
         Ok(())
     }
 
-    /// The directory that is removed with the workshop.
+    /// The directory that is removed with the testbed.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
