@@ -48,11 +48,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let cpu = thread[2];
             threads.push(scope.spawn(move || forward(worker, watch, cpu, ended)));
         }
+        let counts = || sum(watches.iter().map(Watch::look));
         if let Some(server) = &server {
-            let counts = || sum(watches.iter().map(Watch::look));
             scope.spawn(move || server.serve(ended, counts, rules));
         }
-        attend(rules, &signals, || threads.iter().any(|thread| thread.is_finished()));
+        attend(rules, &signals, counts, || threads.iter().any(|thread| thread.is_finished()));
         ended.store(true, Ordering::Relaxed);
         let mut total = Counts::default();
         let outcomes = threads.into_iter().map(|thread| match thread.join() {
@@ -71,12 +71,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Looks at files and signals until the end.
-fn attend(rules: &Rules, signals: &Signals, has_failed: impl Fn() -> bool) {
+fn attend(
+    rules: &Rules,
+    signals: &Signals,
+    counts: impl Fn() -> Counts,
+    has_failed: impl Fn() -> bool,
+) {
     let mut stamps = rules.stamps();
     while !signals.is_over() && !has_failed() {
         signals.wait(LOOK);
-        if let Err(error) = rules.refresh(&mut stamps, signals.take_hang_up()) {
-            output::complain(&error);
+        let errors = rules.refresh(&mut stamps, signals.take_hang_up());
+        errors.iter().for_each(output::complain);
+        for routes in rules.routes().filter(|routes| routes.should_forget()) {
+            routes.forget(&counts());
         }
     }
 }
