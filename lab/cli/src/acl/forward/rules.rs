@@ -73,8 +73,8 @@ impl Rules {
         self.loads.load(Ordering::Relaxed)
     }
 
-    /// Loads the files anew that have changed since `stamps`, or all, and returns what is wrong with
-    /// them; the rules of such a file stay as they were.
+    /// Loads the files anew that have changed since `stamps`, or all, and returns what is wrong
+    /// with them; the rules of such a file stay as they were.
     pub fn refresh(&self, stamps: &mut [Option<Stamp>], all: bool) -> Vec<anyhow::Error> {
         let mut errors = Vec::new();
         for (file, known) in self.files.iter().zip(stamps) {
