@@ -173,6 +173,13 @@ int main(void) {
     CHECK(widelane_live_change(live, id, &rule) == OK);
     rule.match_count = 4;
     CHECK(widelane_live_change(live, id, &rule) == WIDELANE_STATUS_BUILD);
+    rule.match_count = 5;
+    /* 2001:db8::/32 in place of an IPv4 source. */
+    matches[0] = (widelane_match){.kind = WIDELANE_MATCH_KIND_MASK,
+                                  .first = {0x20, 0x01, 0x0d, 0xb8},
+                                  .second = {0xff, 0xff, 0xff, 0xff}};
+    CHECK(widelane_live_insert(live, &rule, &id) == WIDELANE_STATUS_BUILD && id == 2);
+    CHECK(widelane_live_change(live, id, &rule) == WIDELANE_STATUS_BUILD);
     CHECK(widelane_reader_classify(reader, packets, 3, results, 3, NULL) == OK);
     CHECK(results[1] == 0 && results[2] == 0);
     CHECK(widelane_live_remove(live, id) == OK);

@@ -21,17 +21,21 @@ pub struct Hidden {
 
 /// Finds the rules that one stronger rule hides. Rules that several hide together are not found.
 ///
+/// A table of the rules narrows the search. A rule whose first packet another rule decides, which
+/// does not hide it, is compared with all stronger ones: of a set in which most rules overlap, that
+/// takes time with the square of the number of rules.
+///
 /// # Errors
 ///
-/// If no table can be built from the rules: a table narrows the search.
-pub fn hidden(set: &RuleSet) -> Result<Vec<Hidden>, BuildError> {
+/// If no table within the limits can be built from the rules.
+pub fn hidden(set: &RuleSet, limits: &Limits) -> Result<Vec<Hidden>, BuildError> {
     let order = set.by_strength();
     let mut indexed = RuleSet { categories: 1, ..set.clone() };
     for (index, rule) in indexed.rules.iter_mut().enumerate() {
         (rule.result, rule.categories) = (index as u32, 1);
     }
     indexed.default = u32::MAX;
-    let table = Table::build(&indexed, &Limits { table_bytes: usize::MAX })?;
+    let table = Table::build(&indexed, limits)?;
     let classifier = Classifier::choose(Arc::new(table), &Policy::open());
     let mut found = Vec::new();
     for (position, &index) in order.iter().enumerate() {
@@ -63,18 +67,22 @@ pub fn hidden(set: &RuleSet) -> Result<Vec<Hidden>, BuildError> {
 }
 
 /// Finds pairs of rules of which each matches something that the other does not, that both match
-/// something, and that have different results: there the order of the rules decides. Compares all
-/// pairs, and stops when it has found `most`.
+/// something, and that have different results: there priority or order decides. The stronger rule
+/// of a pair stands first. Compares all pairs, the strongest rules first, and stops when it has
+/// found `most`.
 pub fn conflicts(set: &RuleSet, most: usize) -> Vec<(usize, usize)> {
     let rules = &set.rules;
-    let pairs = (0..rules.len()).flat_map(|later| (0..later).map(move |earlier| (earlier, later)));
-    let disagree = |&(earlier, later): &(usize, usize)| {
-        let (earlier, later) = (&rules[earlier], &rules[later]);
-        earlier.result != later.result
-            && earlier.categories & later.categories != 0
-            && earlier.overlaps(later, &set.layout)
-            && !earlier.covers(later, &set.layout)
-            && !later.covers(earlier, &set.layout)
+    let order = set.by_strength();
+    let pairs = order.iter().enumerate().flat_map(|(position, &weaker)| {
+        order[..position].iter().map(move |&stronger| (stronger as usize, weaker as usize))
+    });
+    let disagree = |&(stronger, weaker): &(usize, usize)| {
+        let (stronger, weaker) = (&rules[stronger], &rules[weaker]);
+        stronger.result != weaker.result
+            && stronger.categories & weaker.categories != 0
+            && stronger.overlaps(weaker, &set.layout)
+            && !stronger.covers(weaker, &set.layout)
+            && !weaker.covers(stronger, &set.layout)
     };
     pairs.filter(disagree).take(most).collect()
 }
@@ -96,7 +104,7 @@ fn first_packet(set: &RuleSet, rule: &Rule) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::dpdk;
+    use crate::rule::{csv, dpdk};
 
     const RULES: &str = "\
         R10.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 0/0 1\n\
@@ -108,12 +116,22 @@ mod tests {
     fn hidden_rules_are_told_from_superfluous_ones() {
         let set = dpdk::parse("r", RULES).unwrap();
         assert_eq!(
-            hidden(&set).unwrap(),
+            hidden(&set, &Limits::default()).unwrap(),
             [
                 Hidden { rule: 1, by: 0, same_result: false },
                 Hidden { rule: 2, by: 0, same_result: true }
             ]
         );
+        let limits = Limits { table_bytes: 8 };
+        assert_eq!(hidden(&set, &limits), Err(BuildError::TooLarge { limit: 8 }));
+    }
+
+    #[test]
+    fn the_stronger_of_two_conflicting_rules_stands_first() {
+        let text = "source,destination,priority,result\n\
+            10.0.0.0/8,*,1,1\n*,192.0.2.0/24,3,2\n*,192.0.0.0/8,2,3\n";
+        let set = csv::parse("r", text).unwrap();
+        assert_eq!(conflicts(&set, 10), [(1, 0), (2, 0)]);
     }
 
     #[test]

@@ -35,12 +35,33 @@ pub enum CaptureError {
     #[error("is neither a pcap nor a pcapng file")]
     NotACapture,
     /// Its frames begin with something that is not understood.
-    #[error("has frames of link type {0}; Ethernet (1) and raw IP (101, 228, 229) are understood")]
+    #[error(
+        "has frames of link type {0}{hint}; Ethernet (1) and raw IP (101, 228, 229) are understood",
+        hint = advice(*.0)
+    )]
     Link(i32),
+    /// Its frames are in blocks of a kind that pcapng has given up.
+    #[error("has Packet Blocks, which are obsolete; `editcap -F pcapng` makes it a file of others")]
+    Obsolete,
     /// Something between the frames is wrong.
     #[error("is damaged behind frame {0}")]
     Damaged(usize),
 }
+
+/// Which the link types are that `tcpdump -i any` writes.
+fn advice(link: i32) -> &'static str {
+    match link {
+        113 | 276 => {
+            ", as `tcpdump -i any` writes (name an interface, or convert it with tcprewrite)"
+        }
+        _ => "",
+    }
+}
+
+/// The kind of a pcapng file's obsolete Packet Blocks.
+const PACKET_BLOCK: u32 = 2;
+/// The bits of a pcap file's link type that say which it is; others tell of checksums.
+const LINK_BITS: i32 = 0xffff;
 
 /// Bytes read at a time, to begin with.
 const BUFFER: usize = 1 << 16;
@@ -124,7 +145,8 @@ impl Capture {
     ) -> Result<(), CaptureError> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
-                interfaces.push(Interface { link: header.network, snaplen: header.snaplen });
+                let link = Linktype(header.network.0 & LINK_BITS);
+                interfaces.push(Interface { link, snaplen: header.snaplen });
             }
             PcapBlockOwned::Legacy(frame) => {
                 self.push(interfaces.first(), frame.data, frame.caplen)?;
@@ -148,6 +170,12 @@ impl Capture {
                     _ => frame.origlen,
                 };
                 self.push(interface, frame.data, length)?;
+            }
+            // Its number is in the file's byte order.
+            PcapBlockOwned::NG(Block::Unknown(block))
+                if [PACKET_BLOCK, PACKET_BLOCK.swap_bytes()].contains(&block.block_type) =>
+            {
+                return Err(CaptureError::Obsolete);
             }
             PcapBlockOwned::NG(_) => {}
         }
@@ -233,6 +261,12 @@ mod tests {
         assert!(!is_cut);
     }
 
+    /// Ethernet frames with four bytes of checksum, as the upper bits of the link type say.
+    #[test]
+    fn frames_may_have_checksums() {
+        assert_eq!(frames(&pcap(0x4400_0001, &[b"abc"])).0, [(Link::Ethernet, b"abc".to_vec())]);
+    }
+
     /// Simple packet blocks do not say how much of a frame they have.
     #[test]
     fn a_simple_packet_has_what_its_interface_keeps() {
@@ -264,6 +298,14 @@ mod tests {
         assert_eq!(error(b""), "is neither a pcap nor a pcapng file");
         assert_eq!(error(b"no capture, but a text"), "is neither a pcap nor a pcapng file");
         assert!(error(&pcap(105, &[b"abc"])).starts_with("has frames of link type 105;"));
+        for any in [113, 276] {
+            let wanted = format!("has frames of link type {any}, as `tcpdump -i any` writes");
+            assert!(error(&pcap(any, &[b"abc"])).starts_with(&wanted));
+        }
+        // Interface, time, lengths.
+        let obsolete = block(2, &[0, 0, 0, 3, 3], b"abc");
+        let found = error(&[section(0), obsolete].concat());
+        assert!(found.starts_with("has Packet Blocks, which are obsolete;"), "{found}");
         assert!(Capture::open(Path::new("/nowhere")).is_err());
     }
 }

@@ -1,13 +1,15 @@
 //! Rules of a forwarder: `@` lines deny, `R` lines route; they can be loaded anew at any time.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use widelane_classify::live::{Live, Reader, RuleId, UpdateError};
 use widelane_classify::rule::{Layout, Match, ParseError, Rule, RuleSet, dpdk};
 use widelane_classify::{BuildError, Limits};
 use widelane_cpu::Policy;
+
+use crate::counts::Counts;
 
 /// What is to become of a packet. The number is that of the rule, see [`Routes::info`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ pub enum RoutesError {
         /// Why not.
         error: BuildError,
     },
-    /// The file now has rules of the other version of IP.
+    /// The file now has rules of the other version of IP, or its rules cannot be built.
     #[error("{file}: {error}")]
     Update {
         /// The file.
@@ -75,7 +77,10 @@ pub enum RoutesError {
         error: UpdateError,
     },
     /// More rules than can be counted.
-    #[error("{file}: more than {max} different rules since the start", max = NUMBERS_MAX)]
+    #[error(
+        "{file}: more than {max} different rules since the start; restart the forwarder",
+        max = NUMBERS_MAX
+    )]
     TooMany {
         /// The file.
         file: String,
@@ -92,14 +97,28 @@ pub struct Routes {
     ports: usize,
     live: Live,
     is_v6: bool,
+    /// Locked while rules are reloaded.
     register: Mutex<Register>,
+    /// By number.
+    infos: Mutex<Vec<RuleInfo>>,
 }
 
-/// All rules that there have been: a rule that comes back is counted on.
+/// The numbers of rules: one that comes back is counted on.
 #[derive(Debug, Default)]
 struct Register {
     numbers: HashMap<Identity, u32>,
-    infos: Vec<RuleInfo>,
+    /// Numbers of rules that were forgotten.
+    free: Vec<u32>,
+    /// How many rules there were at first, or after some were forgotten.
+    kept: usize,
+}
+
+/// The rules of a text.
+struct Parsed {
+    /// Their results are numbers of ports.
+    set: RuleSet,
+    /// One for each rule.
+    identities: Vec<Identity>,
 }
 
 /// What makes a rule the same in two versions of a file. Equal lines count as several rules.
@@ -113,6 +132,9 @@ struct Identity {
 /// A result is a port, or what stands for none, and the number of a rule.
 const NUMBER_BITS: u32 = 24;
 const NUMBERS_MAX: usize = 1 << NUMBER_BITS;
+const NUMBER_MASK: u32 = NUMBERS_MAX as u32 - 1;
+/// Rules that may be gone, besides as many as there were, before some should be forgotten.
+const GONE_MAX: usize = 1024;
 const DENY: u32 = 0xfe;
 const NO_ROUTE: u32 = 0xff;
 /// The priority of denials: above that of the longest destination.
@@ -122,7 +144,7 @@ impl Action {
     /// The action that a lookup's result stands for.
     #[inline]
     pub fn of(result: u32) -> Self {
-        let number = result & (NUMBERS_MAX as u32 - 1);
+        let number = result & NUMBER_MASK;
         match result >> NUMBER_BITS {
             NO_ROUTE => Action::NoRoute,
             DENY => Action::Deny(number),
@@ -150,13 +172,17 @@ impl Routes {
         policy: &Policy,
     ) -> Result<Self, RoutesError> {
         let ports = ports.min(Self::PORTS_MAX);
+        let mut parsed = Parsed::of(file, text, is_v6, ports)?;
         let mut register = Register::default();
-        let set = register.read(file, text, is_v6, ports)?;
-        let live = Live::new(&set, limits, policy)
+        let numbers = register.number(&mut parsed, file)?;
+        let live = Live::new(&parsed.set, limits, policy)
             .map_err(|error| RoutesError::Build { file: file.to_owned(), error })?;
-        let is_v6 = set.layout == Layout::ipv6();
-        let register = Mutex::new(register);
-        Ok(Routes { file: file.to_owned(), ports, live, is_v6, register })
+        let is_v6 = parsed.set.layout == Layout::ipv6();
+        let mut infos = Vec::new();
+        register.enter(parsed, &numbers, text, &mut infos);
+        register.kept = register.numbers.len();
+        let (register, infos) = (Mutex::new(register), Mutex::new(infos));
+        Ok(Routes { file: file.to_owned(), ports, live, is_v6, register, infos })
     }
 
     /// What looks packets up; results are [`Action`]s.
@@ -182,7 +208,20 @@ impl Routes {
     ///
     /// As [`new`](Self::new); the rules stay as they were.
     pub fn reload(&self, text: &str) -> Result<Reload, RoutesError> {
-        let set = self.register().read(&self.file, text, self.is_v6, self.ports)?;
+        let mut register = lock(&self.register);
+        let mut parsed = Parsed::of(&self.file, text, self.is_v6, self.ports)?;
+        if (parsed.set.layout == Layout::ipv6()) != self.is_v6 {
+            let (file, error) = (self.file.clone(), UpdateError::OtherShape);
+            return Err(RoutesError::Update { file, error });
+        }
+        let numbers = register.number(&mut parsed, &self.file)?;
+        let reload = self.update(&parsed.set)?;
+        register.enter(parsed, &numbers, text, &mut lock(&self.infos));
+        Ok(reload)
+    }
+
+    /// Has lookups go by other rules.
+    fn update(&self, set: &RuleSet) -> Result<Reload, RoutesError> {
         let update = |error| RoutesError::Update { file: self.file.clone(), error };
         let mut wanted: Vec<&Rule> = set.rules.iter().collect();
         wanted.sort_by_key(|rule| Reverse(rule.priority));
@@ -206,42 +245,65 @@ impl Routes {
                 self.live.change(*id, (*rule).clone()).map_err(update)?;
             }
             _ => {
-                self.live.replace(&set).map_err(update)?;
+                self.live.replace(set).map_err(update)?;
                 return Ok(Reload::All);
             }
         }
         Ok(Reload::OneRule)
     }
 
-    /// The rule of a number; rules that are no more keep theirs.
+    /// The rule of a number; rules that are no more keep theirs until they are
+    /// [forgotten](Self::forget).
     pub fn info(&self, number: u32) -> Option<RuleInfo> {
-        self.register().infos.get(number as usize).cloned()
+        lock(&self.infos).get(number as usize).cloned()
     }
 
-    /// A panic elsewhere does not poison it: what a file said is entered line by line.
-    fn register(&self) -> MutexGuard<'_, Register> {
-        self.register.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether so many rules are gone that some should be [forgotten](Self::forget).
+    pub fn should_forget(&self) -> bool {
+        let register = lock(&self.register);
+        register.numbers.len() > 2 * register.kept + GONE_MAX
+    }
+
+    /// Forgets rules that are gone and that no packet has met: others get their numbers. `counts`
+    /// are those of all engines, taken since the last [`reload`](Self::reload).
+    pub fn forget(&self, counts: &Counts) {
+        let mut register = lock(&self.register);
+        let present = self.live.rules();
+        let present: HashSet<u32> =
+            present.iter().map(|(_, rule)| rule.result & NUMBER_MASK).collect();
+        let met = &counts.rules[usize::from(self.is_v6)];
+        let is_met = |number: u32| met.get(number as usize).is_some_and(|count| *count > 0);
+        let mut infos = lock(&self.infos);
+        let Register { numbers, free, kept } = &mut *register;
+        numbers.retain(|_, number| {
+            let is_kept = present.contains(number) || is_met(*number);
+            if !is_kept {
+                infos[*number as usize] = RuleInfo { line: 0, text: "".into() };
+                free.push(*number);
+            }
+            is_kept
+        });
+        *kept = numbers.len();
     }
 }
 
-impl Register {
-    /// The rules of a text, numbered, with priorities as a forwarder needs them; for IPv6 or not
-    /// where there are none to tell.
-    fn read(
-        &mut self,
-        file: &str,
-        text: &str,
-        is_v6: bool,
-        ports: usize,
-    ) -> Result<RuleSet, RoutesError> {
+/// A panic elsewhere does not poison it: what is there is whole after each step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Parsed {
+    /// The rules of a text, with priorities as a forwarder needs them; for IPv6 or not where there
+    /// are none to tell.
+    fn of(file: &str, text: &str, is_v6: bool, ports: usize) -> Result<Self, RoutesError> {
         let mut set = dpdk::parse(file, text)?;
         if set.rules.is_empty() && is_v6 {
             set.layout = Layout::ipv6();
         }
         set.default = NO_ROUTE << NUMBER_BITS;
-        let lines: Vec<&str> = text.lines().collect();
         let address_bytes = set.layout.fields()[1].bytes;
         let mut occurrences: HashMap<(Box<[Match]>, u32), u32> = HashMap::new();
+        let mut identities = Vec::with_capacity(set.rules.len());
         for rule in &mut set.rules {
             let port = match rule.result {
                 dpdk::DENY.. => DENY,
@@ -252,13 +314,10 @@ impl Register {
                 }
             };
             let occurrence = occurrences.entry((rule.matches.clone(), port)).or_default();
-            let identity =
-                Identity { matches: rule.matches.clone(), port, occurrence: *occurrence };
+            let matches = rule.matches.clone();
+            identities.push(Identity { matches, port, occurrence: *occurrence });
             *occurrence += 1;
-            let line = lines.get(rule.line as usize - 1).copied().unwrap_or_default().trim();
-            let number = self.enter(identity, rule.line, line);
-            let number = number.ok_or_else(|| RoutesError::TooMany { file: file.to_owned() })?;
-            rule.result = port << NUMBER_BITS | number;
+            rule.result = port;
             rule.priority = match port {
                 DENY => DENY_PRIORITY,
                 _ => rule.matches[1]
@@ -266,20 +325,43 @@ impl Register {
                     .map_or(0, |(_, mask)| mask.count_ones() as i32),
             };
         }
-        Ok(set)
+        Ok(Parsed { set, identities })
+    }
+}
+
+impl Register {
+    /// Gives each rule a number: its own, or one that no rule has. They are taken only when the
+    /// rules are [entered](Self::enter).
+    fn number(&self, parsed: &mut Parsed, file: &str) -> Result<Vec<u32>, RoutesError> {
+        let end = (self.numbers.len() + self.free.len()) as u32;
+        let mut unused = self.free.iter().rev().copied().chain(end..NUMBERS_MAX as u32);
+        let Parsed { set, identities } = parsed;
+        let mut numbers = Vec::with_capacity(identities.len());
+        for (rule, identity) in set.rules.iter_mut().zip(identities) {
+            let number = self.numbers.get(identity).copied().or_else(|| unused.next());
+            let number = number.ok_or_else(|| RoutesError::TooMany { file: file.to_owned() })?;
+            rule.result = rule.result << NUMBER_BITS | number;
+            numbers.push(number);
+        }
+        Ok(numbers)
     }
 
-    fn enter(&mut self, identity: Identity, line: u32, text: &str) -> Option<u32> {
-        let next = self.infos.len();
-        let number = *self.numbers.entry(identity).or_insert(next as u32);
-        if number as usize == next {
-            if next >= NUMBERS_MAX {
-                return None;
+    /// Enters rules by their numbers.
+    fn enter(&mut self, parsed: Parsed, numbers: &[u32], text: &str, infos: &mut Vec<RuleInfo>) {
+        let lines: Vec<&str> = text.lines().collect();
+        let rules = parsed.identities.into_iter().zip(&parsed.set.rules).zip(numbers);
+        for ((identity, rule), &number) in rules {
+            let at = number as usize;
+            if self.numbers.insert(identity, number).is_none() {
+                let text = lines.get(rule.line as usize - 1).copied().unwrap_or_default().trim();
+                let info = RuleInfo { line: rule.line, text: text.into() };
+                match self.free.pop() {
+                    Some(_) => infos[at] = info,
+                    None => infos.push(info),
+                }
             }
-            self.infos.push(RuleInfo { line, text: text.into() });
+            infos[at].line = rule.line;
         }
-        self.infos[number as usize].line = line;
-        Some(number)
     }
 }
 
@@ -384,10 +466,66 @@ mod tests {
             assert!(matches!(routes.reload(&text), Err(RoutesError::Port { .. })));
         }
         assert!(matches!(routes.reload("nonsense"), Err(RoutesError::Parse(_))));
-        assert!(matches!(
-            routes.reload("@::/0 ::/0 0 : 1 0 : 1 0/0"),
-            Err(RoutesError::Update { error: UpdateError::OtherShape, .. })
-        ));
         assert_eq!(action(&routes, 0x0101_0101, 0x0a03_0001), Action::Route(0, 0));
+        // The lines before the wrong one neither move rules nor get numbers.
+        let text = format!("# a comment\n@1.1.1.1/32 0.0.0.0/0 0 : 1 0 : 1 0/0\n{RULES}nonsense");
+        routes.reload(&text).unwrap_err();
+        assert_eq!(routes.info(0).unwrap().line, 1);
+        assert_eq!(routes.info(4), None);
+    }
+
+    #[test]
+    fn rules_of_the_other_version_are_refused() {
+        let v4 = |source: &str| format!("@{source} 0.0.0.0/0 0 : 65535 0 : 65535 0/0\n");
+        let v6 = |source: &str| format!("@{source} ::/0 0 : 65535 0 : 65535 0/0\n");
+        let one = v4("10.9.0.0/16");
+        for (before, after) in [
+            (&*one, v6("2001:db8::/32")),
+            ("# none yet\n", v6("2001:db8::/32")),
+            (&v4("0.0.0.0/0"), v6("::/0")),
+            (RULES, v6("::/0")),
+        ] {
+            let routes = routes(before);
+            let refused = routes.reload(&after);
+            let error = UpdateError::OtherShape;
+            assert_eq!(refused, Err(RoutesError::Update { file: "r".to_owned(), error }));
+            assert_eq!(routes.reload(before), Ok(Reload::Unchanged));
+            assert_eq!(routes.info(before.lines().count() as u32), None, "it has no number");
+        }
+        let routes = routes(&one);
+        routes.reload(&v6("2001:db8::/32")).unwrap_err();
+        assert_eq!(action(&routes, 0x0a09_0001, 1), Action::Deny(0));
+        assert_eq!(action(&routes, 0x0a0a_0001, 1), Action::NoRoute);
+    }
+
+    #[test]
+    fn rules_that_are_gone_and_were_never_met_give_back_their_numbers() {
+        let text = |turn: u32| {
+            let [a, b] = (turn as u16).to_be_bytes();
+            format!("{RULES}@10.8.{a}.{b}/32 0.0.0.0/0 0 : 65535 0 : 65535 0/0\n")
+        };
+        let routes = routes(&text(0));
+        // A packet has met the one of the first turn.
+        let mut counts = Counts::default();
+        counts.met(false, action(&routes, 0x0a08_0000, 1));
+        let mut forgotten = 0;
+        for turn in 1..4 * GONE_MAX as u32 {
+            assert_eq!(routes.reload(&text(turn)), Ok(Reload::OneRule));
+            let Action::Deny(number) = action(&routes, 0x0a08_0000 | turn, 1) else { panic!() };
+            assert_eq!(
+                routes.info(number).unwrap().text.trim(),
+                text(turn).lines().last().unwrap()
+            );
+            assert!((number as usize) < 2 * GONE_MAX, "{number}");
+            if routes.should_forget() {
+                routes.forget(&counts);
+                forgotten += 1;
+                assert!(!routes.should_forget());
+            }
+        }
+        assert!(forgotten > 1, "{forgotten}");
+        assert_eq!(routes.reload(&text(0)), Ok(Reload::OneRule));
+        assert_eq!(action(&routes, 0x0a08_0000, 1), Action::Deny(4));
+        assert_eq!(action(&routes, 0x0a09_0001, 0x0a01_0001), Action::Deny(1));
     }
 }

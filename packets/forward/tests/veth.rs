@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::panic::{self, AssertUnwindSafe};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -226,6 +227,56 @@ fn an_overloaded_worker_tells_so_and_ends_all_the_same() {
         blocks
     });
     assert_eq!(blocks.unwrap(), Ring::BLOCKS);
+}
+
+#[test]
+fn a_port_whose_queue_is_slow_keeps_nobody_waiting() {
+    let Some(network) = network("ws") else { return };
+    let near = network.near(Side::A);
+    // Ten frames a second leave, and the queue takes more than a socket may have under way.
+    let slow = format!("qdisc add dev {near} root tbf rate 112kbit burst 1600 limit 100000000");
+    match Command::new("tc").args(slow.split(' ')).output() {
+        Ok(output) if output.status.success() => {}
+        refused => return eprintln!("skipped: no slow queues here: {refused:?}"),
+    }
+    let interface = Interface::open(&near).unwrap();
+    let (frame, began) = ([0; 1400], Instant::now());
+    let sent = interface.send(&[(&frame[..], Offload::default()); 400]).unwrap();
+    assert!((1..400).contains(&sent), "{sent}");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
+fn rings_of_a_port_share_what_comes_in() {
+    let Some(network) = network("wq") else { return };
+    let (ports, [first, _]) = open(&network);
+    let interface = &ports[0].interface;
+    let mut rings = vec![first];
+    for _ in 0..2 {
+        let ring = Ring::open(interface, rings.last()).unwrap();
+        rings.push(ring);
+    }
+    let flows = 200;
+    for flow in 0..flows {
+        let sender = network.socket(Side::A, 20_000 + flow);
+        sender.send_to(&[0; 4], ("10.77.2.2", OPEN)).unwrap();
+        // What leaves by the port comes in by no ring of it.
+        interface.send(&[(&[2; 60], Offload::default())]).unwrap();
+    }
+    let (mut counts, mut others) = ([0; 3], 0);
+    let began = Instant::now();
+    while counts.iter().sum::<usize>() < flows.into() && began.elapsed() < Duration::from_secs(20) {
+        for (ring, count) in rings.iter_mut().zip(&mut counts) {
+            ring.wait(10).unwrap();
+            while ring.next_block(|block| {
+                *count += block.frames.len();
+                others += block.not_addressed;
+            }) {}
+        }
+    }
+    assert_eq!(counts.iter().sum::<usize>(), flows.into(), "each comes in once: {counts:?}");
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    assert!(others < flows.into(), "{others} frames left by the port");
 }
 
 #[test]

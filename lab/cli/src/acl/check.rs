@@ -7,6 +7,7 @@ use serde::Serialize;
 use widelane_classify::check;
 use widelane_cli::output;
 
+use super::build::limits;
 use super::explain::Explained;
 use super::input::{self, Format};
 
@@ -18,7 +19,8 @@ pub struct Args {
     /// How it is written
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     format: Format,
-    /// Lists at most COUNT pairs of rules whose order decides; all pairs are compared
+    /// Lists at most COUNT pairs of rules of which the stronger decides where both match; all
+    /// pairs are compared
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     conflicts: usize,
     /// Tells how the rules are divided, where lookups spend their time, and which rules make them
@@ -31,6 +33,9 @@ pub struct Args {
     /// Prints JSON
     #[arg(long)]
     json: bool,
+    /// The largest table allowed, MiB: rules are looked up in one
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    memory_max: usize,
 }
 
 #[derive(Serialize)]
@@ -55,12 +60,13 @@ struct Pair {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let set = input::rules(&args.rules, args.format)?;
+    let limits = limits(args.memory_max);
     let pair = |rule: usize, other: usize| {
         let line = |index: usize| set.rules[index].line;
         Pair { line: line(rule), other_line: line(other) }
     };
     let (mut shadowed, mut redundant) = (Vec::new(), Vec::new());
-    for hidden in check::hidden(&set)? {
+    for hidden in check::hidden(&set, &limits)? {
         let list = if hidden.same_result { &mut redundant } else { &mut shadowed };
         list.push(pair(hidden.rule, hidden.by));
     }
@@ -68,9 +74,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         0 => Vec::new(),
         most => check::conflicts(&set, most),
     };
-    let conflicts = conflicts.into_iter().map(|(earlier, later)| pair(later, earlier)).collect();
+    let conflicts =
+        conflicts.into_iter().map(|(stronger, weaker)| pair(weaker, stronger)).collect();
     let explained = match args.explain {
-        true => Some(Explained::of(&set, args.trace.as_deref())?),
+        true => Some(Explained::of(&set, args.trace.as_deref(), &limits)?),
         false => None,
     };
     let findings = Findings { rules: set.rules.len(), shadowed, redundant, conflicts, explained };

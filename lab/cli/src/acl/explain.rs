@@ -54,7 +54,7 @@ struct SlowRule {
 impl Explained {
     /// Builds a table of a set, and looks flows up in it: those of a trace, or some drawn from the
     /// rules.
-    pub fn of(set: &RuleSet, trace: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn of(set: &RuleSet, trace: Option<&Path>, limits: &Limits) -> anyhow::Result<Self> {
         let flows = match trace {
             Some(trace) => input::trace(trace)?,
             None => Flow::drawn(set, FLOWS, 1).context("rules of these fields need --trace")?,
@@ -64,7 +64,7 @@ impl Explained {
         if packets.iter().any(|packet| packet.len() != span) {
             anyhow::bail!("the trace and the rules are not of one version of IP");
         }
-        let (table, account) = build::build(set, &Limits::default())?;
+        let (table, account) = build::build(set, limits)?;
         let found = explain(set, &table, &packets);
         let trees = account.groups.into_iter().zip(found.trees).map(Tree::of).collect();
         let mut slow_rules: Vec<SlowRule> = (set.rules.iter().zip(&found.rules))

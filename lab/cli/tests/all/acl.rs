@@ -48,6 +48,28 @@ fn check_lists_rules_that_others_hide() {
 }
 
 #[test]
+fn check_names_the_stronger_rule_by_its_priority() {
+    let directory = directory();
+    let rules = "source,destination,priority,result\n10.0.0.0/8,*,1,1\n*,192.0.2.0/24,2,2\n";
+    fs::write(directory.path().join("a.csv"), rules).unwrap();
+    acl(directory.path(), &["check", "a.csv", "--conflicts", "9"]).assert().success().stdout(
+        "a.csv: 2 rules, 0 shadowed, 0 redundant\n\
+         a.csv:2: counts only where it does not meet line 3\n",
+    );
+}
+
+#[test]
+fn a_table_that_is_too_large_is_refused_by_the_option_that_allows_more() {
+    let directory = directory();
+    for command in [&["check"][..], &["check", "--explain"], &["build"]] {
+        let arguments = [command, &["a.rules", "--memory-max", "0"]].concat();
+        let failure = acl(directory.path(), &arguments).assert().code(1);
+        let text = String::from_utf8_lossy(&failure.get_output().stderr).into_owned();
+        assert!(text.contains("(0 MiB); raise that limit (`--memory-max`"), "{text}");
+    }
+}
+
+#[test]
 fn check_explains_what_lookups_cost() {
     let directory = directory();
     let arguments = ["check", "a.rules", "--explain", "--trace", "a.trace"];

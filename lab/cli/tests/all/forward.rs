@@ -136,6 +136,11 @@ fn what_cannot_be_forwarded_is_refused() {
         &["--rules-ipv4", "a.rules", "--pcap", "cut.pcap"],
         "cut.pcap ends in the middle of frame 2",
     );
+    let ports = ["--port", "lo"].repeat(255);
+    refused(
+        &[&["--rules-ipv4", "a.rules"], &ports[..]].concat(),
+        "--port is given 255 times; there can be 254",
+    );
     refused(&["--rules-ipv4", "a.rules"], "--port");
     refused(&["--pcap", "a.pcap"], "--rules-ipv4");
 }

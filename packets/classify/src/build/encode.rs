@@ -49,7 +49,7 @@ impl Encoded {
         limits: &Limits,
     ) -> Result<Self, BuildError> {
         if ranks.last().is_some_and(|last| *last >= RANK_MAX) {
-            return Err(BuildError::TooManyRules { rules: order.len() });
+            return Err(BuildError::TooManyRules { rules: order.len(), most: RANK_MAX as usize });
         }
         let words = plan.shape.words();
         let mut encoded = Encoded {

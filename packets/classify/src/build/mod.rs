@@ -27,7 +27,7 @@ use self::plan::Kind;
 pub(crate) use self::plan::Plan;
 pub(crate) use self::tree::Forest;
 use crate::rule::{CATEGORIES_MAX, Layout, Rule, RuleSet};
-use crate::table::{Content, RANK_MAX, RULES_PER_CHUNK, Table, node_entries};
+use crate::table::{Content, RULES_PER_CHUNK, Table, node_entries};
 
 /// What a table may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +48,12 @@ impl Default for Limits {
 #[non_exhaustive]
 pub enum BuildError {
     /// More rules than a table can rank.
-    #[error("{rules} rules are more than the {RANK_MAX} that a table can hold; split the set")]
+    #[error("{rules} rules are more than the {most} that a table can hold; split the set")]
     TooManyRules {
         /// How many there are.
         rules: usize,
+        /// How many there can be; fewer if rules are to change while packets are looked up.
+        most: usize,
     },
     /// A number of categories that is not offered.
     #[error("{0} categories; there can be 1 to {CATEGORIES_MAX}")]
@@ -65,6 +67,16 @@ pub enum BuildError {
         found: usize,
         /// How many it should have.
         expected: usize,
+    },
+    /// A match has bits that its field does not have.
+    #[error("the rule of line {line} looks at more than the {bytes} bytes of {field}")]
+    Wide {
+        /// The rule's line.
+        line: u32,
+        /// The field's name.
+        field: String,
+        /// How long the field is.
+        bytes: usize,
     },
     /// A range runs backward.
     #[error("the rule of line {line} has a range of {field} that ends before it begins")]
@@ -91,7 +103,11 @@ pub enum BuildError {
         rules: usize,
     },
     /// The table would be larger than allowed.
-    #[error("the table needs more than {limit} bytes; raise the limit, or split the set")]
+    #[error(
+        "the table needs more than {limit} bytes ({} MiB); raise that limit (`--memory-max` of \
+         `widelane acl`), or split the set",
+        limit >> 20
+    )]
     TooLarge {
         /// The limit.
         limit: usize,
@@ -361,6 +377,10 @@ pub(crate) fn check_rule(rule: &Rule, layout: &Layout) -> Result<(), BuildError>
         return Err(BuildError::Matches { line, found, expected: fields.len() });
     }
     for (of, field) in rule.matches.iter().zip(fields) {
+        if !of.fits(field.bytes) {
+            let (field, bytes) = (field.name.clone(), field.bytes);
+            return Err(BuildError::Wide { line: rule.line, field, bytes });
+        }
         if of.as_range(field.bytes).is_some_and(|(first, last)| last < first) {
             return Err(BuildError::Backward { line: rule.line, field: field.name.clone() });
         }

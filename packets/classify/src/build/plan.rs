@@ -5,7 +5,7 @@
 //! out.
 
 use crate::rule::{Layout, Match, RuleSet};
-use crate::table::{Piece, Shape};
+use crate::table::{Piece, Shape, WORDS_MAX};
 
 /// How one field is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +33,19 @@ impl Plan {
     /// Lays out the fields that the rules look at, or `all`.
     pub fn of(set: &RuleSet, all: bool) -> Self {
         let fields = set.layout.fields();
-        let kinds: Vec<Kind> = (0..fields.len())
+        let mut kinds: Vec<Kind> = (0..fields.len())
             .map(|field| match kind(set, field) {
                 Kind::Unused if all && fields[field].bytes < 4 => Kind::Range,
                 Kind::Unused if all => Kind::Mask,
                 kind => kind,
             })
             .collect();
+        // A key has at least one word of masks. Ranges may need all of its words; then the first
+        // field is compared under masks instead.
+        let bytes: usize = fields.iter().map(|field| field.bytes).sum();
+        if bytes == 8 * WORDS_MAX && kinds.iter().all(|kind| *kind == Kind::Range) {
+            kinds[0] = Kind::Mask;
+        }
         let mut packer = Packer::default();
         let mut pieces = vec![Vec::new(); fields.len()];
         let part = |kind: Kind, wide: bool, index: usize| {

@@ -26,6 +26,12 @@ const SPREAD: u32 = 8;
 const SIDE: usize = 16;
 const SIDE_GROWTH: usize = 4;
 
+/// How many rules can have ranks: half of all ranks lie between rules, and between two of them at
+/// least one is free.
+fn rules_max(ranks_end: u32) -> usize {
+    ranks_end as usize / 4 - 1
+}
+
 /// The ranks of rules, the strongest first. Half of all ranks lie between rules, the others before
 /// and behind rules of equal priority, where new ones come.
 pub(super) fn ranks(
@@ -34,11 +40,12 @@ pub(super) fn ranks(
 ) -> Result<Vec<u32>, BuildError> {
     let rules = candidates.len();
     let classes = candidates.chunk_by(|one, other| one.rule.priority == other.rule.priority);
+    let most = rules_max(ranks_end);
+    if rules > most {
+        return Err(BuildError::TooManyRules { rules, most });
+    }
     let half = ranks_end as usize / 2;
     let (step, gap) = (half / (rules + 1), half / (classes.clone().count() + 1));
-    if step < 2 {
-        return Err(BuildError::TooManyRules { rules });
-    }
     let (mut ranks, mut next) = (Vec::with_capacity(rules), 0);
     for class in classes {
         next += gap;
@@ -73,7 +80,8 @@ impl Draft {
             [self.rules.range(..strength).next_back(), self.rules.range(strength..).next()];
         let mut slots = neighbours.into_iter().flatten().map(|(_, rule)| self.slot_of(rule));
         let shared = slots.find(|slot| may_share && slot.place != Place::Any);
-        shared.ok_or(BuildError::TooManyRules { rules: self.rules.len() })
+        let (rules, most) = (self.rules.len(), rules_max(self.ranks_end));
+        shared.ok_or(BuildError::TooManyRules { rules, most })
     }
 
     /// Numbers the rules that share a rank, and among them one that is not there yet.
@@ -178,5 +186,24 @@ impl Draft {
             self.categorise(rank, categories);
         }
         entries.into_iter().try_for_each(|ids| self.forest.rewrite(&self.encoded, ids))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Match, Rule};
+
+    #[test]
+    fn too_many_rules_are_told_how_many_there_can_be() {
+        let matches = [Match::ANY].into();
+        let rule = Rule { matches, priority: 0, categories: 1, result: 0, line: 0 };
+        let candidates: Vec<Arc<Candidate>> =
+            (0..16).map(|id| Arc::new(Candidate::new(id, rule.clone()))).collect();
+        let candidates: Vec<&Arc<Candidate>> = candidates.iter().collect();
+        let refused = ranks(&candidates, 64);
+        assert_eq!(refused, Err(BuildError::TooManyRules { rules: 16, most: 15 }));
+        let ranks = ranks(&candidates[1..], 64).unwrap();
+        assert!(ranks.is_sorted_by(|one, other| one + 1 < *other), "{ranks:?}");
     }
 }

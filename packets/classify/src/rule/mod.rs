@@ -101,6 +101,15 @@ impl Match {
         }
     }
 
+    /// Whether it compares only bits that a field of `bytes` bytes has.
+    pub(crate) const fn fits(&self, bytes: usize) -> bool {
+        let all = ones(8 * bytes as u32);
+        match *self {
+            Match::Mask { mask, .. } => mask & !all == 0,
+            Match::Range { first, last } => first <= all && last <= all,
+        }
+    }
+
     /// The first and last value, if the values that match are all those in between.
     pub const fn as_range(&self, bytes: usize) -> Option<(u128, u128)> {
         let all = ones(8 * bytes as u32);

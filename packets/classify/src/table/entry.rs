@@ -185,7 +185,7 @@ impl<'a> Node<'a> {
         self.first() < words
             && self.second() < words
             && self.first_bits() == self.first_mask.count_ones()
-            && self.entries.len() == 1usize << bits
+            && 1usize.checked_shl(bits) == Some(self.entries.len())
             && self.control >> 32 << 32 == leads_on_bit(self.entries)
     }
 }

@@ -483,6 +483,11 @@ fn odd_rules_are_refused_and_full_tables_reported() {
         Err(UpdateError::Build(BuildError::Matches { found: 1, expected: 5, .. }))
     ));
     assert!(live.change(RuleId(0), short).is_err());
+    let mut wide = spare[0].clone();
+    wide.matches[0] = Match::prefix(0x2001_0db8 << 96, 32, 16);
+    for refused in [live.insert(wide.clone()).map(drop), live.change(RuleId(0), wide)] {
+        assert!(matches!(refused, Err(UpdateError::Build(BuildError::Wide { bytes: 4, .. }))));
+    }
     assert!(live.change(RuleId(999), spare[0].clone()).is_err());
     let mut model = Model::new(&set);
     for rule in &spare {

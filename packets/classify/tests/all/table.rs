@@ -142,9 +142,15 @@ fn a_table_that_lies_is_refused_or_harmless() {
     let mut random = Random::new(4);
     let packets = any_packets(&set, 40, &mut random);
     let (mut refused, mut looked_up) = (0, 0);
-    for place in 32..bytes.len() {
+    let flips = (32..bytes.len()).map(|place| (place, [1u8 << random.below(8)].to_vec()));
+    let words = (32..bytes.len()).step_by(8).flat_map(|place| {
+        let all: [u8; 8] = bytes[place..place + 8].try_into().unwrap();
+        // Another bit in each byte, all ones, and none.
+        [vec![1; 8], all.map(|byte| !byte).to_vec(), all.to_vec()].map(|change| (place, change))
+    });
+    for (place, change) in flips.chain(words).collect::<Vec<_>>() {
         let mut lying = bytes.clone();
-        lying[place] ^= 1 << random.below(8);
+        lying[place..].iter_mut().zip(change).for_each(|(byte, change)| *byte ^= change);
         let sum = checksum(&lying);
         lying[24..32].copy_from_slice(&sum.to_le_bytes());
         let Ok(table) = Table::read(&mut &lying[..]) else {
@@ -253,6 +259,19 @@ fn fields_of_every_length_and_kind() {
 }
 
 #[test]
+fn the_longest_key_has_ranges_only() {
+    let fields = (0..16).map(|index| field(&index.to_string(), 16 * index, 16));
+    let layout = Layout::new(fields.collect()).unwrap();
+    let rules = (0..16u32).map(|index| {
+        let mut matches = [Match::ANY; 16];
+        matches[index as usize] = Match::range(1 << 100 | 3, 1 << 100 | 9);
+        Rule { matches: matches.into(), priority: 0, categories: 1, result: index, line: 0 }
+    });
+    let set = RuleSet { default: 77, rules: rules.collect(), ..RuleSet::new(layout) };
+    compare(&set, &any_packets(&set, 500, &mut Random::new(12)));
+}
+
+#[test]
 fn a_set_without_rules_gives_the_default() {
     let set = RuleSet { default: 7, ..RuleSet::new(Layout::ipv4()) };
     compare(&set, &[vec![1; 24], vec![2; 30]]);
@@ -299,6 +318,14 @@ fn limits_and_odd_rules_are_refused_by_name() {
         Table::build(&odd, &Limits::default()).unwrap_err().to_string(),
         "the rule of line 4 has a range of source_port that ends before it begins"
     );
+    for wide in [Match::exact(1 << 40, 8), Match::prefix(0, 1, 16), Match::range(7, 1 << 32)] {
+        let mut odd = set.clone();
+        odd.rules[3].matches[0] = wide;
+        assert_eq!(
+            Table::build(&odd, &Limits::default()).unwrap_err().to_string(),
+            "the rule of line 4 looks at more than the 4 bytes of source"
+        );
+    }
     let odd = RuleSet { categories: 17, ..set };
     assert_eq!(Table::build(&odd, &Limits::default()).unwrap_err(), BuildError::Categories(17));
 }

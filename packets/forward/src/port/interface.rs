@@ -17,7 +17,7 @@ pub enum PortError {
     #[error("there is no interface {0}; `ip link` lists those there are")]
     NoSuchInterface(String),
     /// The kernel refuses a packet socket.
-    #[error("cannot open a packet socket on {name}; it takes root or CAP_NET_RAW")]
+    #[error("cannot open a packet socket on {name}{}", advice(error))]
     Socket {
         /// The interface.
         name: String,
@@ -31,6 +31,14 @@ pub enum PortError {
     /// It has been removed, perhaps to be made anew.
     #[error("interface {0} has been removed")]
     Gone(String),
+}
+
+/// What helps where the kernel refuses.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; it takes root or CAP_NET_RAW",
+        _ => "",
+    }
 }
 
 /// An interface that frames can be sent on.
@@ -77,7 +85,8 @@ impl Interface {
     }
 
     /// Sends frames, each with what is left to the network card, and returns how many the kernel
-    /// took; those behind one that it refuses are tried all the same.
+    /// took. Those behind one that it refuses are tried all the same, unless all that the socket
+    /// may have under way is: it does not wait.
     ///
     /// # Errors
     ///
@@ -98,12 +107,13 @@ impl Interface {
             pairs.map(|(slices, control)| MMsgHdr::new(slices, control)).collect();
         let (mut at, mut sent) = (0, 0);
         while at < messages.len() {
-            match sendmmsg(&self.socket, &mut messages[at..], SendFlags::empty()) {
+            match sendmmsg(&self.socket, &mut messages[at..], SendFlags::DONTWAIT) {
                 Ok(count) => {
                     at += count;
                     sent += count as u64;
                 }
                 Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
                 Err(Errno::NXIO | Errno::NODEV) => return Err(PortError::Gone(self.name.clone())),
                 Err(_) => at += 1,
             }
@@ -129,6 +139,17 @@ mod tests {
         assert_eq!(parse_address("02:00:00:00:0a:ff"), Some([2, 0, 0, 0, 10, 255]));
         for wrong in ["", "02:00:00:00:0a", "02:00:00:00:0a:ff:1", "02:00:00:00:0a:100"] {
             assert_eq!(parse_address(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_a_lack_of_rights_is_told_as_one() {
+        let socket = |error| PortError::Socket { name: "eth0".to_owned(), error };
+        let text = |error: Errno| socket(io::Error::from(error)).to_string();
+        let plain = "cannot open a packet socket on eth0";
+        assert_eq!(text(Errno::NOMEM), plain);
+        for refused in [Errno::PERM, Errno::ACCESS] {
+            assert_eq!(text(refused), format!("{plain}; it takes root or CAP_NET_RAW"));
         }
     }
 

@@ -52,6 +52,13 @@ const RETIRE_MS: u32 = 1;
 /// What a packet socket listens to; the kernel wants network order.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
 
+/// A group of rings whose number the kernel chooses; the single rings' wish to ignore what goes out
+/// does not count there.
+const NEW_GROUP: u32 = (libc::PACKET_FANOUT_HASH
+    | libc::PACKET_FANOUT_FLAG_UNIQUEID
+    | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING)
+    << 16;
+
 // Places in a block's header and in that of a frame, as linux/if_packet.h has them.
 const BLOCK_STATUS: usize = 8;
 const BLOCK_FRAMES: usize = 12;
@@ -66,18 +73,19 @@ impl Ring {
     /// How many blocks there are.
     pub const BLOCKS: usize = 32;
 
-    /// Receives all frames of an interface that come in; with `group`, those that the kernel's hash
-    /// of their flow gives to this ring among all of the group.
+    /// Receives all frames of an interface that come in; with `other`, a ring of the same
+    /// interface, shares them with that one and those that it shares them with, by the kernel's
+    /// hash of their flow.
     ///
     /// # Errors
     ///
     /// If the kernel refuses.
-    pub fn open(interface: &Interface, group: Option<u16>) -> Result<Self, PortError> {
-        Self::try_open(interface, group)
+    pub fn open(interface: &Interface, other: Option<&Ring>) -> Result<Self, PortError> {
+        Self::try_open(interface, other)
             .map_err(|error| PortError::Socket { name: interface.name().to_owned(), error })
     }
 
-    fn try_open(interface: &Interface, group: Option<u16>) -> io::Result<Self> {
+    fn try_open(interface: &Interface, other: Option<&Ring>) -> io::Result<Self> {
         let socket = packet_socket()?;
         set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as u32))?;
         // Before the ring is there: it lays out frames with this header.
@@ -102,11 +110,22 @@ impl Ring {
         let (name, index) = (interface.name().to_owned(), interface.index());
         let ring = Ring { name, index, socket, memory, next: 0 };
         bind(&ring.socket, interface.index(), EVERYTHING)?;
-        if let Some(group) = group {
-            let group = u32::from(group) | libc::PACKET_FANOUT_HASH << 16;
-            set(&ring.socket, libc::PACKET_FANOUT, &group)?;
+        if let Some(other) = other {
+            set(&ring.socket, libc::PACKET_FANOUT, &other.group()?)?;
         }
         Ok(ring)
+    }
+
+    /// The group of rings that share their frames, as the kernel names it; a new one of this ring
+    /// alone if it shares them with none yet.
+    fn group(&self) -> io::Result<u32> {
+        let mut group = 0;
+        get(&self.socket, libc::PACKET_FANOUT, &mut group)?;
+        if group == 0 {
+            set(&self.socket, libc::PACKET_FANOUT, &NEW_GROUP)?;
+            get(&self.socket, libc::PACKET_FANOUT, &mut group)?;
+        }
+        Ok(group)
     }
 
     /// Hands over the frames of the next block, if there is one, and gives it back to the kernel
@@ -165,18 +184,10 @@ impl Ring {
     pub fn take_overrun(&self) -> u64 {
         // SAFETY: three numbers, of which all values are valid.
         let mut statistics: libc::tpacket_stats_v3 = unsafe { mem::zeroed() };
-        let mut bytes = mem::size_of_val(&statistics) as libc::socklen_t;
-        // SAFETY: both pointers are to locals, and `bytes` is the length of the first.
-        let outcome = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                ptr::from_mut(&mut statistics).cast(),
-                &raw mut bytes,
-            )
-        };
-        if outcome == 0 { u64::from(statistics.tp_drops) } else { 0 }
+        match get(&self.socket, libc::PACKET_STATISTICS, &mut statistics) {
+            Ok(()) => u64::from(statistics.tp_drops),
+            Err(_) => 0,
+        }
     }
 }
 
@@ -269,6 +280,22 @@ fn set<T>(socket: &impl AsFd, option: libc::c_int, value: &T) -> io::Result<()> 
             option,
             ptr::from_ref(value).cast(),
             size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads an option that consists of numbers.
+fn get<T>(socket: &impl AsFd, option: libc::c_int, value: &mut T) -> io::Result<()> {
+    let mut bytes = size_of::<T>() as libc::socklen_t;
+    // SAFETY: both pointers are to what is borrowed here, and `bytes` is the length of the first.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            ptr::from_mut(value).cast(),
+            &raw mut bytes,
         )
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

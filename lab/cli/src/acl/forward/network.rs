@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use widelane_cli::{output, system};
 use widelane_forward::port::{Interface, Port, Ring, Worker};
-use widelane_forward::{Counts, Engine, Watch};
+use widelane_forward::{Counts, Engine, Routes, Watch};
 use widelane_meter::place;
 
 use super::metrics::Server;
@@ -24,6 +24,9 @@ const SLEEP_MS: u32 = 50;
 
 /// Forwards until it is told to end, and prints the counters.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.ports.len() > Routes::PORTS_MAX {
+        bail!("--port is given {} times; there can be {}", args.ports.len(), Routes::PORTS_MAX);
+    }
     let policy = system::policy()?.policy;
     let rules = Rules::read(args, args.ports.len(), &policy)?;
     let ports = ports(args)?;
@@ -31,13 +34,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let signals = Signals::watch(args.duration)?;
     let watches: Vec<Watch> = config.0.iter().map(|_| Watch::default()).collect();
     // All is opened here, so that what is wrong is said before anything is forwarded.
-    let mut workers = Vec::new();
+    let mut rings: Vec<Ring> = Vec::new();
     for &[port, _, _] in &config.0 {
-        let queues = config.0.iter().filter(|thread| thread[0] == port).count();
-        let group = (std::process::id() as u16).wrapping_add(port as u16);
-        let ring = Ring::open(&ports[port].interface, (queues > 1).then_some(group))?;
-        workers.push(Worker::new(ring, &ports, Engine::new(rules.routes())));
+        let mut others = rings.iter().zip(&config.0).filter(|(_, thread)| thread[0] == port);
+        let other = others.next().map(|(ring, _)| ring);
+        let ring = Ring::open(&ports[port].interface, other)?;
+        rings.push(ring);
     }
+    let worker = |ring| Worker::new(ring, &ports, Engine::new(rules.routes()));
+    let workers: Vec<Worker<'_>> = rings.into_iter().map(worker).collect();
     let server = args.metrics.map(Server::open).transpose()?;
     let began = Instant::now();
     let ended = AtomicBool::new(false);
@@ -48,11 +53,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let cpu = thread[2];
             threads.push(scope.spawn(move || forward(worker, watch, cpu, ended)));
         }
+        let counts = || sum(watches.iter().map(Watch::look));
         if let Some(server) = &server {
-            let counts = || sum(watches.iter().map(Watch::look));
             scope.spawn(move || server.serve(ended, counts, rules));
         }
-        attend(rules, &signals, || threads.iter().any(|thread| thread.is_finished()));
+        attend(rules, &signals, counts, || threads.iter().any(|thread| thread.is_finished()));
         ended.store(true, Ordering::Relaxed);
         let mut total = Counts::default();
         let outcomes = threads.into_iter().map(|thread| match thread.join() {
@@ -71,12 +76,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Looks at files and signals until the end.
-fn attend(rules: &Rules, signals: &Signals, has_failed: impl Fn() -> bool) {
+fn attend(
+    rules: &Rules,
+    signals: &Signals,
+    counts: impl Fn() -> Counts,
+    has_failed: impl Fn() -> bool,
+) {
     let mut stamps = rules.stamps();
     while !signals.is_over() && !has_failed() {
         signals.wait(LOOK);
-        if let Err(error) = rules.refresh(&mut stamps, signals.take_hang_up()) {
-            output::complain(&error);
+        let errors = rules.refresh(&mut stamps, signals.take_hang_up());
+        errors.iter().for_each(output::complain);
+        for routes in rules.routes().filter(|routes| routes.should_forget()) {
+            routes.forget(&counts());
         }
     }
 }

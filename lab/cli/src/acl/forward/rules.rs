@@ -73,13 +73,14 @@ impl Rules {
         self.loads.load(Ordering::Relaxed)
     }
 
-    /// Loads the files anew that have changed since `stamps`, or all.
-    pub fn refresh(&self, stamps: &mut [Option<Stamp>], all: bool) -> anyhow::Result<()> {
-        let mut outcome = Ok(());
+    /// Loads the files anew that have changed since `stamps`, or all, and returns what is wrong
+    /// with them; the rules of such a file stay as they were.
+    pub fn refresh(&self, stamps: &mut [Option<Stamp>], all: bool) -> Vec<anyhow::Error> {
+        let mut errors = Vec::new();
         for (file, known) in self.files.iter().zip(stamps) {
             let now = stamp(&file.path);
             // A file that is not there for a moment is being replaced.
-            if now.is_none() || (now == *known && !all) {
+            if !all && (now.is_none() || now == *known) {
                 continue;
             }
             *known = now;
@@ -88,13 +89,51 @@ impl Rules {
                 Ok(Reload::OneRule | Reload::All) => {
                     self.loads.fetch_add(1, Ordering::Relaxed);
                 }
-                Err(error) => outcome = Err(error.context("the rules stay as they were")),
+                Err(error) => errors.push(error.context("the rules stay as they were")),
             }
         }
-        outcome
+        errors
     }
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_classify::Limits;
+
+    use super::*;
+
+    #[test]
+    fn each_file_that_is_wrong_or_missing_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, is_v6| {
+            let (path, limits) = (directory.path().join(name), Limits::default());
+            fs::write(&path, "").unwrap();
+            let routes = Routes::new(name, "", is_v6, 1, &limits, &Policy::open()).unwrap();
+            RuleFile { stamp: stamp(&path), path, routes }
+        };
+        let files = vec![file("v4", false), file("v6", true)];
+        let rules = Rules { files, loads: AtomicU64::new(0) };
+        let mut stamps = rules.stamps();
+        let mut refresh = |all| -> Vec<String> {
+            let errors = rules.refresh(&mut stamps, all);
+            errors.iter().map(|error| format!("{error:#}")).collect()
+        };
+        assert_eq!(refresh(true), [""; 0]);
+        for name in ["v4", "v6"] {
+            fs::write(directory.path().join(name), "nonsense\n").unwrap();
+        }
+        let errors = refresh(false);
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors.iter().zip(["v4", "v6"]).all(|(error, name)| {
+            error.starts_with(&format!("the rules stay as they were: {name}:1:1: expected"))
+        }));
+        fs::remove_file(directory.path().join("v6")).unwrap();
+        assert_eq!(refresh(false), [""; 0], "it may be about to be replaced");
+        let errors = refresh(true);
+        assert!(errors.len() == 2 && errors[1].contains("cannot read"), "{errors:?}");
+    }
 }
