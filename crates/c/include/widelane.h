@@ -716,7 +716,7 @@ typedef struct widelane_ml_kem_generate_job {
    */
   const uint8_t *seed;
   /**
-   * Where the key goes, which the caller frees.
+   * Where the key goes, which the caller frees; null if there is none.
    */
   struct widelane_ml_kem_key **key;
   /**
@@ -1647,9 +1647,9 @@ enum widelane_status widelane_x25519_derive_batch(const struct widelane_crypto *
                                                   size_t job_count);
 
 /**
- * Why the last call of this thread failed that did. Valid until another one fails or the thread
- * ends; empty while a thread ends (in destructors of keys of pthreads, and in functions given to
- * atexit).
+ * Why the most recent call of this thread that failed did so. Valid until another one fails or
+ * the thread ends; empty while a thread ends (in destructors of keys of pthreads, and in functions
+ * given to atexit).
  */
 const char *widelane_last_error(void);
 

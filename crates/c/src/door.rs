@@ -5,7 +5,7 @@ use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::slice;
+use std::{ptr, slice};
 
 use widelane_cpu::{Policy, Width};
 
@@ -105,23 +105,34 @@ unsafe fn terminated<'a>(text: *const c_char) -> Result<&'a CStr, Status> {
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
-/// Lends a value to C.
+/// Makes a value and lends it to C: `place` gets null if there is none.
 ///
 /// # Safety
 ///
 /// `place` is null, or can be written to.
-pub(crate) unsafe fn give<T>(place: *mut *mut T, value: T) -> Result<(), Status> {
-    // SAFETY: the caller vouches for it.
-    let place = unsafe { exclusive(place) }?;
-    *place = Box::into_raw(Box::new(value));
-    Ok(())
+pub(crate) unsafe fn make<T>(
+    place: *mut *mut T,
+    value: impl FnOnce() -> Result<T, Status>,
+) -> Status {
+    guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let place = unsafe { exclusive(place) }?;
+        *place = ptr::null_mut();
+        *place = lend(value()?);
+        Ok(())
+    })
+}
+
+/// Lends a value to C.
+pub(crate) fn lend<T>(value: T) -> *mut T {
+    Box::into_raw(Box::new(value))
 }
 
 /// Takes a value back from C.
 ///
 /// # Safety
 ///
-/// It is null, or comes from [`give`] and was not taken back before.
+/// It is null, or comes from [`lend`] and was not taken back before.
 pub(crate) unsafe fn take<T>(pointer: *mut T) {
     if pointer.is_null() {
         return;

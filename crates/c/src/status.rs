@@ -56,9 +56,9 @@ impl Status {
     }
 }
 
-/// Why the last call of this thread failed that did. Valid until another one fails or the thread
-/// ends; empty while a thread ends (in destructors of keys of pthreads, and in functions given to
-/// atexit).
+/// Why the most recent call of this thread that failed did so. Valid until another one fails or
+/// the thread ends; empty while a thread ends (in destructors of keys of pthreads, and in functions
+/// given to atexit).
 #[unsafe(no_mangle)]
 pub extern "C" fn widelane_last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())

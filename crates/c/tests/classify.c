@@ -40,6 +40,25 @@ static widelane_status look_up(const widelane_classifier *classifier, uint32_t l
     return widelane_classifier_classify(classifier, &packet, 1, result, 1);
 }
 
+/* A place that a function fails to fill gets null. */
+#define CHECK_NULL(type, call)                                                                    \
+    do {                                                                                          \
+        type *place = (type *)&unset;                                                             \
+        CHECK((call) == WIDELANE_STATUS_ARGUMENT && place == NULL);                               \
+    } while (0)
+
+static int failures(void) {
+    static long unset;
+    CHECK_NULL(widelane_rules, widelane_rules_parse(99, "r", RULES, &place));
+    CHECK_NULL(widelane_table, widelane_table_build(NULL, 0, &place));
+    CHECK_NULL(widelane_table, widelane_table_open(NULL, &place));
+    CHECK_NULL(widelane_classifier, widelane_classifier_choose(NULL, 0, &place));
+    CHECK_NULL(widelane_live, widelane_live_new(NULL, 0, 0, &place));
+    CHECK_NULL(widelane_reader, widelane_live_reader(NULL, &place));
+    CHECK(widelane_table_open("table", NULL) == WIDELANE_STATUS_ARGUMENT);
+    return 0;
+}
+
 /* What senders can do to their packets, against rules that deny port 80 of TCP. */
 static int parse(void) {
     static const char *const deny[2] = {
@@ -104,7 +123,7 @@ static int parse(void) {
 }
 
 int main(void) {
-    if (parse() != 0) {
+    if (failures() != 0 || parse() != 0) {
         return 1;
     }
     unsigned char bytes[3][24];

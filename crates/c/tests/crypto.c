@@ -42,6 +42,77 @@ static const EVP_MD *hash_of(uint32_t algorithm) {
     }
 }
 
+/* A batch that is refused as a whole gives each job its status: none keeps that of success. */
+#define CHECK_REFUSED(jobs, call)                                                                 \
+    do {                                                                                          \
+        for (int i = 0; i < JOBS; i++) {                                                          \
+            (jobs)[i].status = OK;                                                                \
+        }                                                                                         \
+        CHECK((call) == ARGUMENT);                                                                \
+        for (int i = 0; i < JOBS; i++) {                                                          \
+            CHECK((jobs)[i].status == ARGUMENT);                                                  \
+        }                                                                                         \
+    } while (0)
+
+/* The same of jobs that are all zero. */
+#define CHECK_ZEROS(type, call)                                                                   \
+    do {                                                                                          \
+        type jobs[JOBS] = {0};                                                                    \
+        CHECK_REFUSED(jobs, call);                                                                \
+    } while (0)
+
+static int refused_batches(const widelane_crypto *crypto) {
+    const uint32_t set = WIDELANE_ML_KEM_PARAMETER_SET_ML_KEM512;
+    CHECK_ZEROS(widelane_hash_job, widelane_hash_many(crypto, 99, jobs, JOBS));
+    CHECK_ZEROS(widelane_hash_job, widelane_hash_many(NULL, 0, jobs, JOBS));
+    CHECK_ZEROS(widelane_hmac_job, widelane_hmac_tag_many(jobs, JOBS));
+    CHECK_ZEROS(widelane_hmac_job, widelane_hmac_verify_many(jobs, JOBS));
+    CHECK_ZEROS(widelane_aead_job, widelane_aead_seal_many(jobs, JOBS));
+    CHECK_ZEROS(widelane_aead_job, widelane_aead_open_many(jobs, JOBS));
+    CHECK_ZEROS(widelane_cbc_hmac_job, widelane_cbc_hmac_seal_many(jobs, JOBS));
+    CHECK_ZEROS(widelane_cbc_hmac_job, widelane_cbc_hmac_open_many(jobs, JOBS));
+    CHECK_ZEROS(widelane_rsa_job, widelane_rsa_private_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_ec_generate_job, widelane_ec_generate_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_ec_derive_job, widelane_ec_derive_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_ec_sign_job, widelane_ec_sign_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_ec_verify_job, widelane_ec_verify_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_x25519_generate_job, widelane_x25519_generate_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_x25519_derive_job, widelane_x25519_derive_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_ed25519_sign_job, widelane_ed25519_sign_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_ed25519_verify_job, widelane_ed25519_verify_batch(crypto, jobs, JOBS));
+    CHECK_ZEROS(widelane_ml_kem_generate_job,
+                widelane_ml_kem_generate_batch(crypto, set, jobs, JOBS));
+    CHECK_ZEROS(widelane_ml_kem_encapsulate_job,
+                widelane_ml_kem_encapsulate_batch(crypto, set, jobs, JOBS));
+    CHECK_ZEROS(widelane_ml_kem_decapsulate_job,
+                widelane_ml_kem_decapsulate_batch(crypto, jobs, JOBS));
+    return 0;
+}
+
+/* A place that a function fails to fill gets null. */
+#define CHECK_NULL(type, call)                                                                    \
+    do {                                                                                          \
+        type *place = (type *)texts;                                                              \
+        CHECK((call) == ARGUMENT && place == NULL);                                               \
+    } while (0)
+
+static int refused_keys(const widelane_crypto *crypto) {
+    const unsigned char *bytes = texts[0];
+    CHECK_NULL(widelane_crypto, widelane_crypto_choose(64, &place));
+    CHECK_NULL(widelane_hmac_key, widelane_hmac_key_new(crypto, 99, bytes, 16, &place));
+    CHECK_NULL(widelane_aead_key, widelane_aead_key_new(crypto, 0, bytes, 15, &place));
+    CHECK_NULL(widelane_cbc_hmac_key,
+               widelane_cbc_hmac_key_new(crypto, 0, 2, bytes, 16, bytes, 20, &place));
+    CHECK_NULL(widelane_rsa_key, widelane_rsa_key_new(NULL, &place));
+    CHECK_NULL(widelane_ec_private_key, widelane_ec_private_key_new(2, bytes, 32, &place));
+    CHECK_NULL(widelane_ec_public_key, widelane_ec_public_key_new(2, bytes, 65, &place));
+    CHECK_NULL(widelane_x25519_key, widelane_x25519_key_new(NULL, &place));
+    CHECK_NULL(widelane_ed25519_key, widelane_ed25519_key_new(NULL, &place));
+    CHECK_NULL(widelane_ml_kem_key, widelane_ml_kem_key_new(crypto, 3, bytes, 7, &place));
+    CHECK(widelane_crypto_choose(0, NULL) == ARGUMENT);
+    return 0;
+}
+
 static int hashes(const widelane_crypto *crypto) {
     for (uint32_t algorithm = 0; algorithm <= WIDELANE_HASH_ALGORITHM_SHA512; algorithm++) {
         const EVP_MD *hash = hash_of(algorithm);
@@ -131,7 +202,7 @@ static int aeads(const widelane_crypto *crypto) {
         CHECK(jobs[7].status == REJECTED && memcmp(sealed[7], zeros, length_of(7)) == 0);
         CHECK(jobs[8].status == OK && memcmp(sealed[8], texts[8], length_of(8)) == 0);
         jobs[1].nonce = NULL;
-        CHECK(widelane_aead_seal_many(jobs, JOBS) == ARGUMENT);
+        CHECK_REFUSED(jobs, widelane_aead_seal_many(jobs, JOBS));
         CHECK(memcmp(sealed[8], texts[8], length_of(8)) == 0);
         widelane_aead_key_free(key);
     }
@@ -258,7 +329,7 @@ static int rsa(const widelane_crypto *crypto) {
     memset(encoded[5], 0xff, 256);
     CHECK(widelane_rsa_private_batch(crypto, jobs, JOBS) == ARGUMENT);
     CHECK(jobs[5].status == ARGUMENT && jobs[6].status == OK && signatures[5][9] == 0);
-    CHECK(widelane_rsa_private_batch(NULL, jobs, JOBS) == ARGUMENT);
+    CHECK_REFUSED(jobs, widelane_rsa_private_batch(NULL, jobs, JOBS));
     widelane_rsa_key_free(key);
     EVP_PKEY_free(theirs);
     return 0;
@@ -416,6 +487,9 @@ static int curve25519(const widelane_crypto *crypto) {
     signatures[2][40] ^= 1;
     CHECK(widelane_ed25519_verify_batch(crypto, verify, JOBS) == REJECTED);
     CHECK(verify[2].status == REJECTED && verify[3].status == OK);
+    CHECK_REFUSED(verify, widelane_ed25519_verify_batch(NULL, verify, JOBS));
+    verify[3].signature = NULL;
+    CHECK_REFUSED(verify, widelane_ed25519_verify_batch(crypto, verify, JOBS));
     for (int i = 0; i < JOBS; i++) {
         widelane_x25519_key_free(keys[i]);
         widelane_ed25519_key_free(signing[i]);
@@ -464,7 +538,8 @@ static int ml_kem(const widelane_crypto *crypto) {
         CHECK(widelane_ml_kem_encapsulate_batch(crypto, set, encapsulate, JOBS) == REJECTED);
         CHECK(encapsulate[1].status == REJECTED && encapsulate[2].status == OK);
         encapsulate[3].shared = NULL;
-        CHECK(widelane_ml_kem_encapsulate_batch(crypto, set, encapsulate, JOBS) == ARGUMENT);
+        CHECK_REFUSED(encapsulate,
+                      widelane_ml_kem_encapsulate_batch(crypto, set, encapsulate, JOBS));
         privates[private_bytes - 40] ^= 1;
         widelane_ml_kem_key *bad = NULL;
         CHECK(widelane_ml_kem_key_new(crypto, set, privates, private_bytes, &bad) ==
@@ -473,6 +548,10 @@ static int ml_kem(const widelane_crypto *crypto) {
         widelane_ml_kem_key_free(copy);
         for (int i = 0; i < JOBS; i++) {
             widelane_ml_kem_key_free(keys[i]);
+        }
+        CHECK_REFUSED(generate, widelane_ml_kem_generate_batch(crypto, 3, generate, JOBS));
+        for (int i = 0; i < JOBS; i++) {
+            CHECK(keys[i] == NULL);
         }
     }
     CHECK(widelane_ml_kem_ciphertext_bytes(3) == 0);
@@ -489,7 +568,7 @@ int main(void) {
         CHECK(widelane_crypto_choose(widths[i], &crypto) == OK);
         size_t lanes = widelane_crypto_lanes(crypto);
         CHECK(lanes == 1 || lanes == 4 || lanes == 8);
-        if (hashes(crypto) || aeads(crypto) || cbc_hmacs(crypto) || rsa(crypto) ||
+        if (refused_batches(crypto) || refused_keys(crypto) || hashes(crypto) || aeads(crypto) || cbc_hmacs(crypto) || rsa(crypto) ||
             curves(crypto) || curve25519(crypto) || ml_kem(crypto)) {
             return 1;
         }

@@ -37,8 +37,8 @@ static void calls(int has_text) {
     widelane_ml_kem_decapsulate_job decapsulate = {key, ciphertext, ours, 99};
     CHECK(widelane_ml_kem_decapsulate_batch(crypto, &decapsulate, 1) == WIDELANE_STATUS_OK);
     CHECK(memcmp(ours, theirs, 32) == 0);
-    CHECK(widelane_ml_kem_generate_batch(NULL, set, &generate, 1) == WIDELANE_STATUS_ARGUMENT);
     widelane_ml_kem_key_free(key);
+    CHECK(widelane_ml_kem_generate_batch(NULL, set, &generate, 1) == WIDELANE_STATUS_ARGUMENT);
 }
 
 static void end_of_thread(void *argument) {

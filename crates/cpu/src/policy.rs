@@ -139,9 +139,28 @@ impl Policy {
         }
     }
 
-    /// The policy of the lane process: its own rooms, or those of the workers where it has none.
+    /// What holds where nobody compares policies: this one, or where it is to be compared with
+    /// narrower ones, what of it is open on this CPU by default.
+    #[must_use]
+    pub fn without_choice(&self) -> Self {
+        self.without_choice_on(&Signature::detect())
+    }
+
+    fn without_choice_on(&self, cpu: &Signature) -> Self {
+        let mut policy = Policy { choose: None, ..self.clone() };
+        if self.choose == Some(Choose::Auto) {
+            policy.width_max = policy.width_max.min(Policy::default_for(cpu).width_max);
+        }
+        policy
+    }
+
+    /// The policy of the lane process, which compares none: its own rooms, or those of the workers
+    /// where it has none.
     pub fn of_lane_process(&self) -> Self {
-        self.lane_process.as_deref().unwrap_or(self).rooms()
+        match &self.lane_process {
+            Some(own) => own.rooms(),
+            None => self.without_choice().rooms(),
+        }
     }
 
     /// Whether this policy leaves `room` open. `portable` always is.
@@ -275,16 +294,36 @@ mod tests {
         );
     }
 
-    #[test]
-    fn the_first_generation_of_512_bits_is_kept_narrow() {
-        let cascade_lake = Signature {
+    /// A CPU whose default is 256 bits, and one whose default is open.
+    fn cascade_lake_and_sapphire_rapids() -> [Signature; 2] {
+        [(85, 7), (143, 8)].map(|(model_number, stepping)| Signature {
             vendor: "GenuineIntel".to_owned(),
             family: 6,
-            model_number: 85,
-            stepping: 7,
-        };
+            model_number,
+            stepping,
+        })
+    }
+
+    #[test]
+    fn the_first_generation_of_512_bits_is_kept_narrow() {
+        let [cascade_lake, sapphire_rapids] = cascade_lake_and_sapphire_rapids();
         assert_eq!(Policy::default_for(&cascade_lake).width_max, Width::W256);
-        let sapphire_rapids = Signature { model_number: 143, ..cascade_lake };
         assert_eq!(Policy::default_for(&sapphire_rapids), Policy::open());
+    }
+
+    #[test]
+    fn where_nobody_compares_auto_is_the_default_of_the_cpu() {
+        let [cascade_lake, sapphire_rapids] = cascade_lake_and_sapphire_rapids();
+        let auto = |policy| Policy { choose: Some(Choose::Auto), ..policy };
+        let closed = Policy { rooms_closed: [Room::Ifma512].into(), ..Policy::open() };
+        for (policy, on_cascade_lake) in [
+            (Policy::open(), Policy::up_to(Width::W256)),
+            (Policy::up_to(Width::W128), Policy::up_to(Width::W128)),
+            (closed.clone(), Policy { width_max: Width::W256, ..closed }),
+        ] {
+            assert_eq!(policy.without_choice_on(&cascade_lake), policy, "an operator wrote it");
+            assert_eq!(auto(policy.clone()).without_choice_on(&cascade_lake), on_cascade_lake);
+            assert_eq!(auto(policy.clone()).without_choice_on(&sapphire_rapids), policy);
+        }
     }
 }

@@ -21,7 +21,8 @@ pub use widelane_cpu::{Policy, Room, Width};
 
 /// The provider under the policy of this machine: that of the file which `WIDELANE_POLICY` names,
 /// or else of `/etc/widelane/policy.toml`, or else the default for the CPU, narrowed by
-/// `WIDELANE_MAX_SIMD_BITWIDTH`.
+/// `WIDELANE_MAX_SIMD_BITWIDTH`. This crate does not compare policies, so where one is to be chosen
+/// by comparison (`auto`), it uses no more than what is open on the CPU by default.
 ///
 /// # Errors
 ///
@@ -32,7 +33,11 @@ pub fn default_provider() -> Result<CryptoProvider, PolicyError> {
 
 /// What the operator allows on this machine.
 fn machine_policy() -> Result<Policy, PolicyError> {
-    Ok(policy::resolve(&Inputs::of_environment())?.policy)
+    policy_of(&Inputs::of_environment())
+}
+
+fn policy_of(inputs: &Inputs) -> Result<Policy, PolicyError> {
+    Ok(policy::resolve(inputs)?.policy.without_choice())
 }
 
 /// The provider in the widest rooms that the machine has and `policy` leaves open.
@@ -53,4 +58,24 @@ pub fn provider(policy: &Policy) -> CryptoProvider {
 /// Keeps a value as long as the process lives.
 fn leaked<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_cpu::policy::{AUTO, Choose, PATH_VARIABLE};
+
+    use super::*;
+
+    #[test]
+    fn auto_is_the_default_of_the_cpu() {
+        let inputs = |variable: fn(&str) -> Option<_>| Inputs {
+            system_path: "/nonexistent".into(),
+            ..Inputs::of_variables(variable)
+        };
+        let auto = inputs(|variable| (variable == PATH_VARIABLE).then(|| AUTO.into()));
+        let resolved = policy::resolve(&auto).expect("a policy").policy;
+        assert_eq!(resolved.choose, Some(Choose::Auto));
+        let default = policy_of(&inputs(|_| None)).expect("a policy");
+        assert_eq!(policy_of(&auto).expect("a policy"), default);
+    }
 }

@@ -2,6 +2,8 @@
 //! whatever call forked it. The number of a process does not: in a PID namespace of its own, a
 //! child may have the same as its parent.
 
+#[cfg(test)]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -69,29 +71,37 @@ fn unmap(mapped: *mut AtomicU64) {
     let _ = unsafe { mm::munmap(mapped.cast(), BYTES) };
 }
 
+/// What `check` says in a forked child, which has no thread but this one.
+#[cfg(test)]
+pub(crate) fn in_child(check: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the checks of our tests wait for no other thread.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let is_right = catch_unwind(AssertUnwindSafe(check)).unwrap_or(false);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!is_right)) };
+    }
+    let mut status = -1;
+    // SAFETY: the child made above, and room for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    status == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Whether a forked child has a number that `known` does not have, and so has a child of its.
     fn is_new_in_children(known: &[u64], depth: usize) -> bool {
-        // SAFETY: the child calls no function that could wait for a thread that it lacks.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
+        in_child(|| {
             let mut known = known.to_vec();
             let is_new = fork_generation().is_some_and(|own| {
                 let is_new = !known.contains(&own);
                 known.push(own);
                 is_new && fork_generation() == Some(own)
             });
-            let is_right = is_new && (depth == 0 || is_new_in_children(&known, depth - 1));
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(i32::from(!is_right)) };
-        }
-        let mut status = -1;
-        // SAFETY: the child made above, and room for its status.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        status == 0
+            is_new && (depth == 0 || is_new_in_children(&known, depth - 1))
+        })
     }
 
     #[test]

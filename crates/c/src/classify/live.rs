@@ -39,15 +39,16 @@ pub unsafe extern "C" fn widelane_live_new(
     width_max: u32,
     live: *mut *mut Live,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let rules = unsafe { door::reference(rules) }?;
         let policy = door::policy(width_max)?;
         let begun = live::Live::new(&rules.0, &limits(table_bytes), &policy);
         let begun = begun.map_err(|error| Status::Build.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(live, Live(begun)) }
-    })
+        Ok(Live(begun))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(live, made) }
 }
 
 /// Adds a rule behind those of its priority, and stores its number. Readers see it when this
@@ -150,12 +151,13 @@ pub unsafe extern "C" fn widelane_live_reader(
     live: *const Live,
     reader: *mut *mut Reader,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let live = unsafe { door::reference(live) }?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(reader, Reader(live.0.reader())) }
-    })
+        Ok(Reader(live.0.reader()))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(reader, made) }
 }
 
 /// Looks up packets in the latest version, all in the same, as `widelane_classifier_classify` does,

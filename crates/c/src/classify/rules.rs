@@ -79,7 +79,7 @@ pub unsafe extern "C" fn widelane_rules_parse(
     text: *const c_char,
     rules: *mut *mut Rules,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let file = unsafe { door::text(file) }?;
         // SAFETY: the caller vouches for it.
@@ -93,9 +93,10 @@ pub unsafe extern "C" fn widelane_rules_parse(
             other => return Err(Status::Argument.because(format!("there is no format {other}"))),
         };
         let set = parsed.map_err(|error| Status::Parse.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(rules, Rules(set)) }
-    })
+        Ok(Rules(set))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(rules, made) }
 }
 
 /// How many rules there are; 0 for null.

@@ -49,14 +49,15 @@ pub unsafe extern "C" fn widelane_table_build(
     table_bytes: usize,
     table: *mut *mut Table,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let rules = unsafe { door::reference(rules) }?;
         let built = classify::Table::build(&rules.0, &limits(table_bytes));
         let built = built.map_err(|error| Status::Build.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(table, Table(Arc::new(built))) }
-    })
+        Ok(Table(Arc::new(built)))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(table, made) }
 }
 
 /// Maps a table that was written to a file, after checking all of it.
@@ -71,13 +72,14 @@ pub unsafe extern "C" fn widelane_table_open(
     path: *const c_char,
     table: *mut *mut Table,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let path = unsafe { door::path(path) }?;
         let opened = classify::Table::open(path).map_err(|error| Status::Table.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(table, Table(Arc::new(opened))) }
-    })
+        Ok(Table(Arc::new(opened)))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(table, made) }
 }
 
 /// Writes a table to a file: to a new one beside it first, which then takes its place. A table that
@@ -142,14 +144,15 @@ pub unsafe extern "C" fn widelane_classifier_choose(
     width_max: u32,
     classifier: *mut *mut Classifier,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let table = unsafe { door::reference(table) }?;
         let policy = door::policy(width_max)?;
         let chosen = classify::Classifier::choose(Arc::clone(&table.0), &policy);
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(classifier, Classifier(chosen)) }
-    })
+        Ok(Classifier(chosen))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(classifier, made) }
 }
 
 /// Looks up packets; `results` has a place for each category of each packet, `result_count` in all.

@@ -61,15 +61,16 @@ pub unsafe extern "C" fn widelane_aead_key_new(
     length: usize,
     key: *mut *mut AeadKey,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         let algorithm = door::choice(&Algorithm::ALL, algorithm, "algorithm")?;
         // SAFETY: the caller vouches for it.
         let (crypto, bytes) = unsafe { (door::reference(crypto)?, door::array(bytes, length)?) };
         let expanded = Aead::choose(algorithm, &crypto.policy).key(bytes);
         let expanded = expanded.map_err(|error| Status::Argument.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, AeadKey(expanded)) }
-    })
+        Ok(AeadKey(expanded))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// Wipes and frees a key.

@@ -80,7 +80,7 @@ pub unsafe extern "C" fn widelane_cbc_hmac_key_new(
     mac_length: usize,
     key: *mut *mut CbcHmacKey,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         let algorithm = door::choice(&Algorithm::ALL, algorithm, "algorithm")?;
         let mode = door::choice(&MODES, mode, "mode")?;
         // SAFETY: the caller vouches for it.
@@ -90,9 +90,10 @@ pub unsafe extern "C" fn widelane_cbc_hmac_key_new(
         };
         let expanded = CbcHmac::choose(algorithm, mode, &crypto.policy).key(cipher, mac);
         let expanded = expanded.map_err(|error| Status::Argument.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, CbcHmacKey(expanded)) }
-    })
+        Ok(CbcHmacKey(expanded))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// How many bytes the record of a text has: what of it stands behind the IV. 0 for null, and for a
@@ -168,9 +169,7 @@ pub unsafe extern "C" fn widelane_cbc_hmac_open_many(
     jobs: *mut CbcHmacJob,
     job_count: usize,
 ) -> Status {
-    door::guarded(|| {
-        // SAFETY: the caller vouches for it.
-        let jobs = unsafe { door::places(jobs, job_count) }?;
+    let open = |jobs: &mut [CbcHmacJob]| {
         // SAFETY: the caller vouches for it.
         let lent = unsafe { jobs::lend(jobs) }?;
         let opened: Vec<Result<usize, CbcHmacError>> =
@@ -182,6 +181,8 @@ pub unsafe extern "C" fn widelane_cbc_hmac_open_many(
             Ok(_) => Ok(()),
             Err(error) => refused(Status::Rejected, error),
         };
-        jobs::settle(jobs, opened.into_iter().map(outcome).collect())
-    })
+        Ok(opened.into_iter().map(outcome).collect())
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { jobs::batch_of(jobs, job_count, open) }
 }

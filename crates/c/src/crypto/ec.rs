@@ -108,15 +108,16 @@ pub unsafe extern "C" fn widelane_ec_private_key_new(
     length: usize,
     key: *mut *mut EcPrivateKey,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         let curve = door::choice(&ec::Curve::ALL, curve, "curve")?;
         // SAFETY: the caller vouches for it.
         let bytes = unsafe { door::array(bytes, length) }?;
         let imported = PrivateKey::from_bytes(curve, bytes);
         let imported = imported.map_err(|error| Status::Key.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, EcPrivateKey(imported)) }
-    })
+        Ok(EcPrivateKey(imported))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// Wipes and frees a private key.
@@ -142,15 +143,16 @@ pub unsafe extern "C" fn widelane_ec_public_key_new(
     length: usize,
     key: *mut *mut EcPublicKey,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         let curve = door::choice(&ec::Curve::ALL, curve, "curve")?;
         // SAFETY: the caller vouches for it.
         let bytes = unsafe { door::array(bytes, length) }?;
         let imported = PublicKey::from_uncompressed(curve, bytes);
         let imported = imported.map_err(|error| Status::Key.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, EcPublicKey(imported)) }
-    })
+        Ok(EcPublicKey(imported))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// Frees a public key.

@@ -53,12 +53,13 @@ pub unsafe extern "C" fn widelane_ed25519_key_new(
     seed: *const u8,
     key: *mut *mut Ed25519Key,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let seed = unsafe { door::reference(seed.cast::<[u8; 32]>()) }?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, Ed25519Key(SigningKey::from_seed(seed))) }
-    })
+        Ok(Ed25519Key(SigningKey::from_seed(seed)))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// Writes the 32 bytes of the public key.

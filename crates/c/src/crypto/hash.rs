@@ -116,14 +116,15 @@ pub unsafe extern "C" fn widelane_hmac_key_new(
     length: usize,
     key: *mut *mut HmacKey,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         let algorithm = door::choice(&Algorithm::ALL, algorithm, "algorithm")?;
         // SAFETY: the caller vouches for it.
         let (crypto, bytes) = unsafe { (door::reference(crypto)?, door::array(bytes, length)?) };
         let prepared = Hmac::choose(algorithm, &crypto.policy).key(bytes);
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, HmacKey(prepared)) }
-    })
+        Ok(HmacKey(prepared))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// Wipes and frees a key.

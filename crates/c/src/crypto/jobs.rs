@@ -55,13 +55,33 @@ pub(super) unsafe fn batch<'a, J: Job>(
     count: usize,
     run: impl FnOnce(Vec<J::Lent<'a>>) -> Result<Vec<Outcome>, Status>,
 ) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe { batch_of(jobs, count, |jobs| run(lend(jobs)?)) }
+}
+
+/// As [`batch()`], for a `run` that writes more into its jobs than their status.
+///
+/// # Safety
+///
+/// As for [`batch()`].
+pub(super) unsafe fn batch_of<J: Job>(
+    jobs: *mut J,
+    count: usize,
+    run: impl FnOnce(&mut [J]) -> Result<Vec<Outcome>, Status>,
+) -> Status {
     door::guarded(|| {
         // SAFETY: the caller vouches for it.
         let jobs = unsafe { door::places(jobs, count) }?;
-        // SAFETY: the caller vouches for it.
-        let outcomes = run(unsafe { lend(jobs) }?)?;
+        // What is left if `run` panics.
+        mark(jobs, Status::Defect);
+        let outcomes = run(jobs).inspect_err(|refusal| mark(jobs, *refusal))?;
         settle(jobs, outcomes)
     })
+}
+
+/// Gives all jobs one status.
+fn mark<J: Job>(jobs: &mut [J], status: Status) {
+    jobs.iter_mut().for_each(|job| *job.status() = status as u32);
 }
 
 /// Lends all jobs, or none.
@@ -79,7 +99,7 @@ pub(super) unsafe fn lend<'a, J: Job>(jobs: &[J]) -> Result<Vec<J::Lent<'a>>, St
 }
 
 /// Notes what became of each job; the answer is that of the first one that failed.
-pub(super) fn settle<J: Job>(jobs: &mut [J], outcomes: Vec<Outcome>) -> Result<(), Status> {
+fn settle<J: Job>(jobs: &mut [J], outcomes: Vec<Outcome>) -> Result<(), Status> {
     let mut all = Ok(());
     for (index, (job, outcome)) in jobs.iter_mut().zip(outcomes).enumerate() {
         *job.status() = match outcome {
@@ -96,4 +116,39 @@ pub(super) fn settle<J: Job>(jobs: &mut [J], outcomes: Vec<Outcome>) -> Result<(
 /// What became of a job that was refused.
 pub(super) fn refused(status: Status, reason: impl Display) -> Outcome {
     Err((status, reason.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job with its status.
+    struct Plain(u32);
+
+    impl Job for Plain {
+        type Lent<'a> = ();
+
+        unsafe fn lend<'a>(&self) -> Result<Self::Lent<'a>, Status> {
+            Ok(())
+        }
+
+        fn status(&mut self) -> &mut u32 {
+            &mut self.0
+        }
+    }
+
+    /// The statuses of a batch and of its jobs, which had that of success before.
+    fn statuses(run: impl FnOnce() -> Result<Vec<Outcome>, Status>) -> (Status, [u32; 3]) {
+        let mut jobs = [0; 3].map(Plain);
+        // SAFETY: there are as many jobs.
+        let status = unsafe { batch(jobs.as_mut_ptr(), jobs.len(), |_| run()) };
+        (status, jobs.map(|job| job.0))
+    }
+
+    #[test]
+    fn a_job_that_is_not_executed_is_never_good() {
+        let all = |status: Status| (status, [status as u32; 3]);
+        assert_eq!(statuses(|| Err(Status::Argument)), all(Status::Argument));
+        assert_eq!(statuses(|| panic!("a defect")), all(Status::Defect));
+    }
 }

@@ -1,6 +1,7 @@
 //! ML-KEM: keys, and shared secrets in batches.
 
 use std::cell::RefCell;
+use std::ptr;
 
 use widelane_crypto::mlkem::{
     DecapsulateJob, DecapsulationKey, EncapsulateJob, MlKem, Outcome, ParameterSet, SEED_BYTES,
@@ -34,7 +35,7 @@ pub struct MlKemKey(DecapsulationKey);
 pub struct MlKemGenerateJob {
     /// 64 random bytes: those that FIPS 203 names d, and then z.
     pub seed: *const u8,
-    /// Where the key goes, which the caller frees.
+    /// Where the key goes, which the caller frees; null if there is none.
     pub key: *mut *mut MlKemKey,
     /// What became of the job: one of `widelane_status`.
     pub status: u32,
@@ -125,7 +126,7 @@ pub unsafe extern "C" fn widelane_ml_kem_key_new(
     bytes_count: usize,
     key: *mut *mut MlKemKey,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let crypto = unsafe { door::reference(crypto) }?;
         // SAFETY: the caller vouches for it.
@@ -133,9 +134,10 @@ pub unsafe extern "C" fn widelane_ml_kem_key_new(
         let ml_kem = MlKem::choose(set_of(parameter_set)?, &crypto.policy);
         let imported = with_workspace(|workspace| ml_kem.import(workspace, bytes))
             .map_err(|error| Status::Key.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, MlKemKey(imported)) }
-    })
+        Ok(MlKemKey(imported))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// Stores the encapsulation key that belongs to a key.
@@ -245,13 +247,15 @@ pub unsafe extern "C" fn widelane_ml_kem_generate_batch(
 ) -> Status {
     // SAFETY: the caller vouches for it.
     unsafe {
-        jobs::batch(jobs, job_count, |jobs| {
+        jobs::batch_of(jobs, job_count, |jobs: &mut [MlKemGenerateJob]| {
+            let places = jobs.iter().filter_map(|job| job.key.as_mut());
+            places.for_each(|place| *place = ptr::null_mut());
+            let (seeds, places): (Vec<_>, Vec<_>) = jobs::lend(jobs)?.into_iter().unzip();
             let policy = &door::reference(crypto)?.policy;
             let ml_kem = MlKem::choose(set_of(parameter_set)?, policy);
-            let (seeds, places): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
             let keys = with_workspace(|workspace| ml_kem.generate_batch(workspace, &seeds));
             for (place, key) in places.into_iter().zip(keys) {
-                door::give(place, MlKemKey(key))?;
+                *place = door::lend(MlKemKey(key));
             }
             Ok(seeds.iter().map(|_| Ok(())).collect())
         })

@@ -1,7 +1,8 @@
 //! Batches of cryptography, in the words of `widelane-crypto`.
 //!
 //! Jobs are an array; each has a key of its own and gets a status of its own. A batch whose jobs
-//! have a null pointer where bytes belong is refused as a whole, before any job is executed.
+//! have a null pointer where bytes belong is refused as a whole, before any job is executed: all
+//! its jobs get the status of the call.
 #![allow(unsafe_code, reason = "functions for C")]
 #![allow(
     clippy::multiple_unsafe_ops_per_block,
@@ -48,18 +49,18 @@ pub unsafe extern "C" fn widelane_crypto_choose(
     width_max: u32,
     crypto: *mut *mut Crypto,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         let policy = door::policy(width_max)?;
-        let chosen = Crypto {
+        Ok(Crypto {
             rsa: Rsa::choose(&policy),
             ec: Ec::choose(&policy),
             x25519: X25519::choose(&policy),
             ed25519: Ed25519::choose(&policy),
             policy,
-        };
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(crypto, chosen) }
-    })
+        })
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(crypto, made) }
 }
 
 /// How many jobs of public keys a full batch has: fewer cost as much. On CPUs without AVX-512 IFMA

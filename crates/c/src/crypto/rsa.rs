@@ -70,7 +70,7 @@ pub unsafe extern "C" fn widelane_rsa_key_new(
     components: *const RsaComponents,
     key: *mut *mut RsaKey,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let imported = unsafe {
             let these = door::reference(components)?;
@@ -85,9 +85,10 @@ pub unsafe extern "C" fn widelane_rsa_key_new(
             })
         };
         let imported = imported.map_err(|error| Status::Key.because(error))?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, RsaKey(imported)) }
-    })
+        Ok(RsaKey(imported))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// Wipes and frees a key.

@@ -47,12 +47,13 @@ pub unsafe extern "C" fn widelane_x25519_key_new(
     bytes: *const u8,
     key: *mut *mut X25519Key,
 ) -> Status {
-    door::guarded(|| {
+    let made = || {
         // SAFETY: the caller vouches for it.
         let bytes = unsafe { door::reference(bytes.cast::<[u8; 32]>()) }?;
-        // SAFETY: the caller vouches for it.
-        unsafe { door::give(key, X25519Key(PrivateKey::from_bytes(bytes))) }
-    })
+        Ok(X25519Key(PrivateKey::from_bytes(bytes)))
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { door::make(key, made) }
 }
 
 /// Wipes and frees a key.

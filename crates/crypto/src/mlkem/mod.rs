@@ -431,10 +431,6 @@ impl MlKem {
     }
 
     /// Encapsulates a shared secret for each key, and stores what became of each job.
-    ///
-    /// # Panics
-    ///
-    /// Panics if a ciphertext has another length than those of the parameter set.
     pub fn encapsulate_batch(&self, workspace: &mut Workspace, jobs: &mut [EncapsulateJob<'_>]) {
         for jobs in jobs.chunks_mut(JOBS_MAX) {
             scrubbed::<MLKEM_BYTES, _>(|| self.encapsulate(workspace, jobs));
@@ -442,12 +438,12 @@ impl MlKem {
     }
 
     fn encapsulate(&self, workspace: &mut Workspace, jobs: &mut [EncapsulateJob<'_>]) {
-        let key_bytes = self.set.encapsulation_key_bytes();
+        let lengths = (self.set.encapsulation_key_bytes(), self.set.ciphertext_bytes());
         let mut lent = Vec::with_capacity(JOBS_MAX);
         let mut outcomes = Vec::with_capacity(JOBS_MAX);
         for job in jobs {
             job.outcome = Outcome::WrongLength;
-            if job.key.len() == key_bytes {
+            if (job.key.len(), job.ciphertext.len()) == lengths {
                 lent.push(mlkem::EncapsulateJob {
                     key: job.key,
                     message: job.message,

@@ -109,6 +109,16 @@ fn ciphertexts_and_keys_of_wrong_lengths_are_refused() {
             ml_kem.decapsulate_batch(&mut workspace, &mut jobs);
             assert_eq!(jobs[0].outcome, Outcome::WrongLength);
             assert_eq!(shared, [7; SHARED_BYTES]);
+
+            let (public, mut ciphertext) = (key.encapsulation_key(), vec![7; length]);
+            let (mut good, mut of_good) = (vec![7; set.ciphertext_bytes()], [7; SHARED_BYTES]);
+            let mut jobs = [
+                EncapsulateJob::new(public, &[3; 32], &mut ciphertext, &mut shared),
+                EncapsulateJob::new(public, &[3; 32], &mut good, &mut of_good),
+            ];
+            ml_kem.encapsulate_batch(&mut workspace, &mut jobs);
+            assert_eq!(jobs.map(|job| job.outcome), [Outcome::WrongLength, Outcome::Done]);
+            assert_eq!((ciphertext, shared), (vec![7; length], [7; SHARED_BYTES]));
         }
         let bytes = key.as_bytes();
         let error = ml_kem.import(&mut workspace, &bytes[1..]).unwrap_err();

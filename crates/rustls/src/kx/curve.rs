@@ -10,8 +10,8 @@ use widelane_crypto::ec::{
     Curve, DeriveJob, Ec, GenerateJob, KeyError, Outcome, PrivateKey, PublicKey,
 };
 
-use super::INVALID_SHARE;
 use super::pool::{Demand, Pool};
+use super::{INVALID_SHARE, with_kept};
 use crate::random::Random;
 
 /// A key pair.
@@ -75,8 +75,11 @@ impl EcGroup {
 
 impl SupportedKxGroup for EcGroup {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let pair = POOLS
-            .with(|pools| pools.borrow_mut()[self.curve as usize].take(|demand| self.make(demand)));
+        let pair = with_kept(
+            &POOLS,
+            || [Pool::EMPTY; 2],
+            |pools| pools[self.curve as usize].take(|demand| self.make(demand)),
+        );
         Ok(Box::new(Active { group: *self, pair: pair? }))
     }
 

@@ -10,7 +10,7 @@ use widelane_crypto::mlkem::{
 };
 use widelane_secret::wipe;
 
-use super::INVALID_SHARE;
+use super::{INVALID_SHARE, with_kept};
 use crate::random::Random;
 
 /// What a client sends, and what a server answers.
@@ -21,6 +21,10 @@ pub(super) const SERVER_BYTES: usize = ParameterSet::MlKem768.ciphertext_bytes()
 thread_local! {
     /// Made when a thread first needs it; no secret stays there.
     static WORKSPACE: RefCell<Workspace> = RefCell::default();
+}
+
+fn with_workspace<R>(work: impl FnOnce(&mut Workspace) -> R) -> R {
+    with_kept(&WORKSPACE, Workspace::new, work)
 }
 
 /// A shared secret; wiped when it is dropped.
@@ -44,10 +48,7 @@ impl MlKem768 {
     /// A client's new key.
     pub(super) fn generate(&self) -> Result<DecapsulationKey, Error> {
         let seed = Random::draw()?;
-        let generate = |workspace: &RefCell<Workspace>| {
-            self.0.generate_batch(&mut workspace.borrow_mut(), &[&*seed])
-        };
-        Ok(WORKSPACE.with(generate).remove(0))
+        Ok(with_workspace(|workspace| self.0.generate_batch(workspace, &[&*seed])).remove(0))
     }
 
     /// A server's answer to a client's key: the ciphertext, and the secret in it.
@@ -56,8 +57,8 @@ impl MlKem768 {
         let mut ciphertext = vec![0; SERVER_BYTES];
         let mut shared = Shared([0; 32]);
         let mut job = EncapsulateJob::new(client, &message, &mut ciphertext, &mut shared.0);
-        WORKSPACE.with(|workspace| {
-            self.0.encapsulate_batch(&mut workspace.borrow_mut(), slice::from_mut(&mut job));
+        with_workspace(|workspace| {
+            self.0.encapsulate_batch(workspace, slice::from_mut(&mut job));
         });
         if job.outcome == Outcome::Done { Ok((ciphertext, shared)) } else { Err(INVALID_SHARE) }
     }
@@ -70,8 +71,8 @@ impl MlKem768 {
     ) -> Result<Shared, Error> {
         let mut shared = Shared([0; 32]);
         let mut job = DecapsulateJob::new(key, server, &mut shared.0);
-        WORKSPACE.with(|workspace| {
-            self.0.decapsulate_batch(&mut workspace.borrow_mut(), slice::from_mut(&mut job));
+        with_workspace(|workspace| {
+            self.0.decapsulate_batch(workspace, slice::from_mut(&mut job));
         });
         if job.outcome == Outcome::Done { Ok(shared) } else { Err(INVALID_SHARE) }
     }

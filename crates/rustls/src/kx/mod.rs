@@ -6,6 +6,9 @@ mod mlkem;
 mod pool;
 mod x25519;
 
+use std::cell::RefCell;
+use std::thread::LocalKey;
+
 use rustls::crypto::SupportedKxGroup;
 use rustls::{Error, PeerMisbehaved};
 use widelane_cpu::Policy;
@@ -33,4 +36,58 @@ pub(crate) fn all(policy: &Policy) -> Vec<&'static dyn SupportedKxGroup> {
         p384,
         leaked(Hybrid::with_p256(ml_kem, p256)),
     ]
+}
+
+/// Lends what a thread keeps, or what `new` makes while the thread ends and its own is gone.
+fn with_kept<T, R>(
+    kept: &'static LocalKey<RefCell<T>>,
+    new: impl FnOnce() -> T,
+    work: impl FnOnce(&mut T) -> R,
+) -> R {
+    let mut work = Some(work);
+    let mut once = |value: &mut T| work.take().map(|work| work(value));
+    let done = kept.try_with(|kept| once(&mut kept.borrow_mut())).ok().flatten();
+    done.or_else(|| once(&mut new())).expect("one of the two is lent")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread;
+
+    use super::*;
+
+    /// Does every key exchange when it is dropped.
+    struct AtEnd(Sender<()>);
+
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            all_groups_agree();
+            self.0.send(()).expect("the test waits");
+        }
+    }
+
+    fn all_groups_agree() {
+        for group in all(&Policy::open()) {
+            let client = group.start().expect("a share");
+            let server = group.start_and_complete(client.pub_key()).expect("a secret");
+            let secret = client.complete(&server.pub_key).expect("a secret");
+            assert_eq!(secret.secret_bytes(), server.secret.secret_bytes());
+        }
+    }
+
+    #[test]
+    fn keys_are_exchanged_while_a_thread_ends() {
+        thread_local! {
+            static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+        }
+        let (sender, receiver) = channel();
+        let thread = thread::spawn(|| {
+            // Variables of a thread end in the reverse order of their first use.
+            AT_END.set(Some(AtEnd(sender)));
+            all_groups_agree();
+        });
+        thread.join().expect("the thread ends well");
+        receiver.recv().expect("keys were exchanged");
+    }
 }

@@ -9,8 +9,8 @@ use widelane_cpu::Policy;
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
 use widelane_secret::wipe;
 
-use super::INVALID_SHARE;
 use super::pool::{Demand, Pool};
+use super::{INVALID_SHARE, with_kept};
 use crate::random::Random;
 
 /// Bytes of private and public keys.
@@ -66,8 +66,9 @@ impl X25519Group {
 
 impl SupportedKxGroup for X25519Group {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let take = |pool: &RefCell<Pool<_>>| pool.borrow_mut().take(|demand| self.make(demand));
-        Ok(Box::new(Active { derive: self.derive, pair: POOL.with(take)? }))
+        let take = |pool: &mut Pool<Pair>| pool.take(|demand| self.make(demand));
+        let pair = with_kept(&POOL, || Pool::EMPTY, take)?;
+        Ok(Box::new(Active { derive: self.derive, pair }))
     }
 
     fn name(&self) -> NamedGroup {
