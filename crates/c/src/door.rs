@@ -114,13 +114,19 @@ pub(crate) unsafe fn make<T>(
     place: *mut *mut T,
     value: impl FnOnce() -> Result<T, Status>,
 ) -> Status {
-    guarded(|| {
-        // SAFETY: the caller vouches for it.
-        let place = unsafe { exclusive(place) }?;
-        *place = ptr::null_mut();
-        *place = lend(value()?);
+    let mut made = ptr::null_mut();
+    let status = guarded(|| {
+        if place.is_null() {
+            return Err(Status::Argument.because("a pointer is null"));
+        }
+        made = lend(value()?);
         Ok(())
-    })
+    });
+    if !place.is_null() {
+        // SAFETY: the caller vouches for it.
+        unsafe { place.write(made) };
+    }
+    status
 }
 
 /// Lends a value to C.

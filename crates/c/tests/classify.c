@@ -40,7 +40,7 @@ static widelane_status look_up(const widelane_classifier *classifier, uint32_t l
     return widelane_classifier_classify(classifier, &packet, 1, result, 1);
 }
 
-/* A place that a function fails to fill gets null. */
+/* A function that fails writes NULL to its place. */
 #define CHECK_NULL(type, call)                                                                    \
     do {                                                                                          \
         type *place = (type *)&unset;                                                             \

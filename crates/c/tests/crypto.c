@@ -89,7 +89,7 @@ static int refused_batches(const widelane_crypto *crypto) {
     return 0;
 }
 
-/* A place that a function fails to fill gets null. */
+/* A function that fails writes NULL to its place. */
 #define CHECK_NULL(type, call)                                                                    \
     do {                                                                                          \
         type *place = (type *)texts;                                                              \
@@ -549,9 +549,17 @@ static int ml_kem(const widelane_crypto *crypto) {
         for (int i = 0; i < JOBS; i++) {
             widelane_ml_kem_key_free(keys[i]);
         }
-        CHECK_REFUSED(generate, widelane_ml_kem_generate_batch(crypto, 3, generate, JOBS));
-        for (int i = 0; i < JOBS; i++) {
-            CHECK(keys[i] == NULL);
+        for (uint32_t refused = 0; refused < 2; refused++) {
+            for (int i = 0; i < JOBS; i++) {
+                keys[i] = (widelane_ml_kem_key *)texts;
+            }
+            /* A parameter set that does not exist, and then a null pointer. */
+            uint32_t asked = refused == 0 ? 3 : set;
+            CHECK_REFUSED(generate, widelane_ml_kem_generate_batch(crypto, asked, generate, JOBS));
+            for (int i = 0; i < JOBS; i++) {
+                CHECK(keys[i] == NULL);
+            }
+            generate[3].seed = NULL;
         }
     }
     CHECK(widelane_ml_kem_ciphertext_bytes(3) == 0);
@@ -568,8 +576,9 @@ int main(void) {
         CHECK(widelane_crypto_choose(widths[i], &crypto) == OK);
         size_t lanes = widelane_crypto_lanes(crypto);
         CHECK(lanes == 1 || lanes == 4 || lanes == 8);
-        if (refused_batches(crypto) || refused_keys(crypto) || hashes(crypto) || aeads(crypto) || cbc_hmacs(crypto) || rsa(crypto) ||
-            curves(crypto) || curve25519(crypto) || ml_kem(crypto)) {
+        if (refused_batches(crypto) || refused_keys(crypto) || hashes(crypto) || aeads(crypto) ||
+            cbc_hmacs(crypto) || rsa(crypto) || curves(crypto) || curve25519(crypto) ||
+            ml_kem(crypto)) {
             return 1;
         }
         widelane_crypto_free(crypto);

@@ -139,8 +139,8 @@ impl Policy {
         }
     }
 
-    /// What holds where nobody compares policies: this one, or where it is to be compared with
-    /// narrower ones, what of it is open on this CPU by default.
+    /// The policy for code that does not compare policies: `auto` becomes what is open on this CPU
+    /// by default, within this policy.
     #[must_use]
     pub fn without_choice(&self) -> Self {
         self.without_choice_on(&Signature::detect())
@@ -149,18 +149,17 @@ impl Policy {
     fn without_choice_on(&self, cpu: &Signature) -> Self {
         let mut policy = Policy { choose: None, ..self.clone() };
         if self.choose == Some(Choose::Auto) {
-            policy.width_max = policy.width_max.min(Policy::default_for(cpu).width_max);
+            let default = Policy::default_for(cpu);
+            policy.width_max = policy.width_max.min(default.width_max);
+            policy.classes_closed.extend(default.classes_closed);
+            policy.rooms_closed.extend(default.rooms_closed);
         }
         policy
     }
 
-    /// The policy of the lane process, which compares none: its own rooms, or those of the workers
-    /// where it has none.
+    /// The policy of the lane process: its own rooms, or those of the workers where it has none.
     pub fn of_lane_process(&self) -> Self {
-        match &self.lane_process {
-            Some(own) => own.rooms(),
-            None => self.without_choice().rooms(),
-        }
+        self.lane_process.as_deref().unwrap_or(self).rooms()
     }
 
     /// Whether this policy leaves `room` open. `portable` always is.

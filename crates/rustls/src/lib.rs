@@ -21,8 +21,8 @@ pub use widelane_cpu::{Policy, Room, Width};
 
 /// The provider under the policy of this machine: that of the file which `WIDELANE_POLICY` names,
 /// or else of `/etc/widelane/policy.toml`, or else the default for the CPU, narrowed by
-/// `WIDELANE_MAX_SIMD_BITWIDTH`. This crate does not compare policies, so where one is to be chosen
-/// by comparison (`auto`), it uses no more than what is open on the CPU by default.
+/// `WIDELANE_MAX_SIMD_BITWIDTH`. This crate does not compare policies: under `auto` it uses what is
+/// open on the CPU by default, at most.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn default_provider() -> Result<CryptoProvider, PolicyError> {
     machine_policy().map(|policy| provider(&policy))
 }
 
-/// What the operator allows on this machine.
+/// The policy of this machine, without comparing any.
 fn machine_policy() -> Result<Policy, PolicyError> {
     policy_of(&Inputs::of_environment())
 }

@@ -3,7 +3,7 @@
 //! child may have the same as its parent.
 
 #[cfg(test)]
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -77,6 +77,8 @@ pub(crate) fn in_child(check: impl FnOnce() -> bool) -> bool {
     // SAFETY: the checks of our tests wait for no other thread.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // The hook of the tests takes locks that another thread may have held.
+        panic::set_hook(Box::new(|_| ()));
         let is_right = catch_unwind(AssertUnwindSafe(check)).unwrap_or(false);
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(i32::from(!is_right)) };

@@ -5,8 +5,9 @@
 //! Keys lie close together in mappings of 64 KiB, each for values of one size: a mapping for each
 //! of ten thousand keys would cost a page each, and run into the limit of mappings. How much may be
 //! locked is limited too (`RLIMIT_MEMLOCK`); keys beyond that are in no core file all the same.
-//! Keys that a forked child inherits are locked only by its parent; for those that it makes itself
-//! it has mappings of its own (on Linux before 4.14 it uses the inherited ones, unlocked).
+//! Keys that a forked child inherits are locked only by its parent. Keys that the child makes lie
+//! in its own mappings, which are locked (on Linux before 4.14 in the inherited ones, which are
+//! not); places that it frees in inherited mappings are not used again.
 //!
 //! **Invariant**: no lock is taken that a fork could leave taken; where the system gives no
 //! mapping, the heap gives the memory.

@@ -21,9 +21,9 @@ pub struct Hidden {
 
 /// Finds the rules that one stronger rule hides. Rules that several hide together are not found.
 ///
-/// A table of the rules narrows the search. A rule whose first packet another rule decides, which
-/// does not hide it, is compared with all stronger ones: of a set in which most rules overlap, that
-/// takes time with the square of the number of rules.
+/// A table tells which rule decides a rule's first packet. If that one does not hide the rule, all
+/// stronger rules are tried, so the time grows with the square of the number of rules if most of
+/// them overlap.
 ///
 /// # Errors
 ///
@@ -68,8 +68,7 @@ pub fn hidden(set: &RuleSet, limits: &Limits) -> Result<Vec<Hidden>, BuildError>
 
 /// Finds pairs of rules of which each matches something that the other does not, that both match
 /// something, and that have different results: there priority or order decides. The stronger rule
-/// of a pair stands first. Compares all pairs, the strongest rules first, and stops when it has
-/// found `most`.
+/// of a pair stands first. Compares pairs, the strongest rules first, until it has found `most`.
 pub fn conflicts(set: &RuleSet, most: usize) -> Vec<(usize, usize)> {
     let rules = &set.rules;
     let order = set.by_strength();

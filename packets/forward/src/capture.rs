@@ -41,14 +41,14 @@ pub enum CaptureError {
     )]
     Link(i32),
     /// Its frames are in blocks of a kind that pcapng has given up.
-    #[error("has Packet Blocks, which are obsolete; `editcap -F pcapng` makes it a file of others")]
+    #[error("holds obsolete Packet Blocks; convert it with `editcap -F pcapng`")]
     Obsolete,
     /// Something between the frames is wrong.
     #[error("is damaged behind frame {0}")]
     Damaged(usize),
 }
 
-/// Which the link types are that `tcpdump -i any` writes.
+/// What to do about the link types that `tcpdump -i any` writes.
 fn advice(link: i32) -> &'static str {
     match link {
         113 | 276 => {
@@ -60,7 +60,8 @@ fn advice(link: i32) -> &'static str {
 
 /// The kind of a pcapng file's obsolete Packet Blocks.
 const PACKET_BLOCK: u32 = 2;
-/// The bits of a pcap file's link type that say which it is; others tell of checksums.
+/// The bits of a pcap file's link field that hold the link type; the upper ones describe checksums
+/// of frames.
 const LINK_BITS: i32 = 0xffff;
 
 /// Bytes read at a time, to begin with.

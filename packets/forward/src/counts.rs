@@ -199,13 +199,15 @@ impl Watch {
         self.came.notify_all();
     }
 
-    /// Asks for the counts, and waits for a moment; the last that were shown, if none come.
-    pub fn look(&self) -> Counts {
+    /// Asks for the counts, and waits for a moment; the last that were shown, if none come, and
+    /// whether they came.
+    pub fn look(&self) -> (Counts, bool) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         self.wanted.store(true, Ordering::Relaxed);
         let wanted = |_: &mut Counts| self.wanted.load(Ordering::Relaxed);
         let waited = self.came.wait_timeout_while(shown, PATIENCE, wanted);
-        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+        let (shown, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        (shown.clone(), !timeout.timed_out())
     }
 }
 
@@ -258,6 +260,7 @@ mod tests {
             }
             asks.join().unwrap()
         });
-        assert_eq!(seen, counts);
+        assert_eq!(seen, (counts, true));
+        assert!(!Watch::default().look().1, "nobody shows any");
     }
 }

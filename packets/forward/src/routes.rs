@@ -68,7 +68,15 @@ pub enum RoutesError {
         /// Why not.
         error: BuildError,
     },
-    /// The file now has rules of the other version of IP, or its rules cannot be built.
+    /// The file now has rules of the other version of IP.
+    #[error("{file}: its rules are for {}, and were for {} before", version(!is_v6), version(*is_v6))]
+    Version {
+        /// The file.
+        file: String,
+        /// Whether the rules were IPv6.
+        is_v6: bool,
+    },
+    /// Its rules cannot be built.
     #[error("{file}: {error}")]
     Update {
         /// The file.
@@ -78,7 +86,8 @@ pub enum RoutesError {
     },
     /// More rules than can be counted.
     #[error(
-        "{file}: more than {max} different rules since the start; restart the forwarder",
+        "{file}: more than {max} rules, with those that are gone and still counted; restart the \
+         forwarder",
         max = NUMBERS_MAX
     )]
     TooMany {
@@ -211,8 +220,7 @@ impl Routes {
         let mut register = lock(&self.register);
         let mut parsed = Parsed::of(&self.file, text, self.is_v6, self.ports)?;
         if (parsed.set.layout == Layout::ipv6()) != self.is_v6 {
-            let (file, error) = (self.file.clone(), UpdateError::OtherShape);
-            return Err(RoutesError::Update { file, error });
+            return Err(RoutesError::Version { file: self.file.clone(), is_v6: self.is_v6 });
         }
         let numbers = register.number(&mut parsed, &self.file)?;
         let reload = self.update(&parsed.set)?;
@@ -253,9 +261,9 @@ impl Routes {
     }
 
     /// The rule of a number; rules that are no more keep theirs until they are
-    /// [forgotten](Self::forget).
+    /// [forgotten](Self::forget). Nothing while a number changes its owner.
     pub fn info(&self, number: u32) -> Option<RuleInfo> {
-        lock(&self.infos).get(number as usize).cloned()
+        lock(&self.infos).get(number as usize).filter(|info| info.line > 0).cloned()
     }
 
     /// Whether so many rules are gone that some should be [forgotten](Self::forget).
@@ -285,6 +293,10 @@ impl Routes {
         });
         *kept = numbers.len();
     }
+}
+
+fn version(is_v6: bool) -> &'static str {
+    if is_v6 { "IPv6" } else { "IPv4" }
 }
 
 /// A panic elsewhere does not poison it: what is there is whole after each step.
@@ -468,7 +480,8 @@ mod tests {
         assert!(matches!(routes.reload("nonsense"), Err(RoutesError::Parse(_))));
         assert_eq!(action(&routes, 0x0101_0101, 0x0a03_0001), Action::Route(0, 0));
         // The lines before the wrong one neither move rules nor get numbers.
-        let text = format!("# a comment\n@1.1.1.1/32 0.0.0.0/0 0 : 1 0 : 1 0/0\n{RULES}nonsense");
+        let wrong = "R0.0.0.0/0 10.0.0.0/8 0 : 1 0 : 1 0/0 2";
+        let text = format!("# a comment\n@1.1.1.1/32 0.0.0.0/0 0 : 1 0 : 1 0/0\n{RULES}{wrong}");
         routes.reload(&text).unwrap_err();
         assert_eq!(routes.info(0).unwrap().line, 1);
         assert_eq!(routes.info(4), None);
@@ -487,10 +500,10 @@ mod tests {
         ] {
             let routes = routes(before);
             let refused = routes.reload(&after);
-            let error = UpdateError::OtherShape;
-            assert_eq!(refused, Err(RoutesError::Update { file: "r".to_owned(), error }));
+            assert_eq!(refused, Err(RoutesError::Version { file: "r".to_owned(), is_v6: false }));
             assert_eq!(routes.reload(before), Ok(Reload::Unchanged));
-            assert_eq!(routes.info(before.lines().count() as u32), None, "it has no number");
+            let rules = before.lines().filter(|line| !line.starts_with('#')).count();
+            assert_eq!(routes.info(rules as u32), None, "it has no number");
         }
         let routes = routes(&one);
         routes.reload(&v6("2001:db8::/32")).unwrap_err();

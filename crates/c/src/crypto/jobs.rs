@@ -72,7 +72,7 @@ pub(super) unsafe fn batch_of<J: Job>(
     door::guarded(|| {
         // SAFETY: the caller vouches for it.
         let jobs = unsafe { door::places(jobs, count) }?;
-        // What is left if `run` panics.
+        // The status that stays if `run` panics.
         mark(jobs, Status::Defect);
         let outcomes = run(jobs).inspect_err(|refusal| mark(jobs, *refusal))?;
         settle(jobs, outcomes)

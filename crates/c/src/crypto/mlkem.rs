@@ -89,10 +89,10 @@ fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
     thread_local! {
         static WORKSPACE: RefCell<Workspace> = RefCell::new(Workspace::new());
     }
-    let mut work = Some(work);
-    let mut once = |workspace: &mut Workspace| work.take().map(|work| work(workspace));
-    let done = WORKSPACE.try_with(|workspace| once(&mut workspace.borrow_mut())).ok().flatten();
-    done.or_else(|| once(&mut Workspace::new())).expect("one of the two is lent")
+    match WORKSPACE.try_with(|_| ()) {
+        Ok(()) => WORKSPACE.with_borrow_mut(work),
+        Err(_) => work(&mut Workspace::new()),
+    }
 }
 
 /// Bytes of an encapsulation key of a parameter set; 0 if there is no such set.

@@ -44,10 +44,10 @@ fn with_kept<T, R>(
     new: impl FnOnce() -> T,
     work: impl FnOnce(&mut T) -> R,
 ) -> R {
-    let mut work = Some(work);
-    let mut once = |value: &mut T| work.take().map(|work| work(value));
-    let done = kept.try_with(|kept| once(&mut kept.borrow_mut())).ok().flatten();
-    done.or_else(|| once(&mut new())).expect("one of the two is lent")
+    match kept.try_with(|_| ()) {
+        Ok(()) => kept.with_borrow_mut(work),
+        Err(_) => work(&mut new()),
+    }
 }
 
 #[cfg(test)]

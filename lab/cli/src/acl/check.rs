@@ -19,8 +19,8 @@ pub struct Args {
     /// How it is written
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     format: Format,
-    /// Lists at most COUNT pairs of rules of which the stronger decides where both match; all
-    /// pairs are compared
+    /// Lists at most COUNT pairs of rules that overlap and have different results; takes time with
+    /// the square of the number of rules
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     conflicts: usize,
     /// Tells how the rules are divided, where lookups spend their time, and which rules make them

@@ -11,6 +11,9 @@ mod rival;
 
 use std::process::ExitCode;
 
+use widelane_classify::build::BuildError;
+use widelane_forward::RoutesError;
+
 /// Classifies packets by rules: checks rule files, builds tables, looks packets up, measures
 ///
 /// Rule files are those of DPDK's l3fwd-acl (`@` denies, `R` routes), ClassBench filters, what
@@ -33,11 +36,26 @@ enum Command {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match args.command {
+    let outcome = match args.command {
         Command::Check(args) => check::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Forward(args) => forward::run(&args),
-    }
+    };
+    outcome.map_err(|error| match is_too_large(&error) {
+        true => error.context("the rules need a larger table than --memory-max allows"),
+        false => error,
+    })
+}
+
+/// Whether no table was built because it would be larger than allowed.
+fn is_too_large(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let of_routes = cause.downcast_ref().and_then(|routes| match routes {
+            RoutesError::Build { error, .. } => Some(error),
+            _ => None,
+        });
+        matches!(of_routes.or(cause.downcast_ref()), Some(BuildError::TooLarge { .. }))
+    })
 }

@@ -61,11 +61,11 @@ fn check_names_the_stronger_rule_by_its_priority() {
 #[test]
 fn a_table_that_is_too_large_is_refused_by_the_option_that_allows_more() {
     let directory = directory();
-    for command in [&["check"][..], &["check", "--explain"], &["build"]] {
-        let arguments = [command, &["a.rules", "--memory-max", "0"]].concat();
+    for command in ["check", "build"] {
+        let arguments = [command, "a.rules", "--memory-max", "0"];
         let failure = acl(directory.path(), &arguments).assert().code(1);
         let text = String::from_utf8_lossy(&failure.get_output().stderr).into_owned();
-        assert!(text.contains("(0 MiB); raise that limit (`--memory-max`"), "{text}");
+        assert!(text.contains("than --memory-max allows"), "{text}");
     }
 }
 

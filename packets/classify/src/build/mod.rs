@@ -96,6 +96,9 @@ pub enum BuildError {
         /// How many pieces.
         entries: usize,
     },
+    /// No rank is free between the neighbours of a rule that is inserted.
+    #[error("no rank is free between the neighbours of the new rule; build the set anew")]
+    NoRank,
     /// Rules that overlap and that no bit distinguishes.
     #[error("{rules} rules overlap, and no bit of their fields distinguishes them; split the set")]
     LeafTooLong {
@@ -103,11 +106,7 @@ pub enum BuildError {
         rules: usize,
     },
     /// The table would be larger than allowed.
-    #[error(
-        "the table needs more than {limit} bytes ({} MiB); raise that limit (`--memory-max` of \
-         `widelane acl`), or split the set",
-        limit >> 20
-    )]
+    #[error("the table needs more than {limit} bytes; raise that limit, or split the set")]
     TooLarge {
         /// The limit.
         limit: usize,

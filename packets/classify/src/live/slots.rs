@@ -80,8 +80,7 @@ impl Draft {
             [self.rules.range(..strength).next_back(), self.rules.range(strength..).next()];
         let mut slots = neighbours.into_iter().flatten().map(|(_, rule)| self.slot_of(rule));
         let shared = slots.find(|slot| may_share && slot.place != Place::Any);
-        let (rules, most) = (self.rules.len(), rules_max(self.ranks_end));
-        shared.ok_or(BuildError::TooManyRules { rules, most })
+        shared.ok_or(BuildError::NoRank)
     }
 
     /// Numbers the rules that share a rank, and among them one that is not there yet.

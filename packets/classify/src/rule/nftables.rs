@@ -213,7 +213,7 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>,
     let sizes = fields.iter().map(|of| of.len().max(1));
     let choices = sizes.fold(1, usize::saturating_mul);
     if choices > CHOICES_MAX {
-        let wanted = format!("sets that stand for {CHOICES_MAX} rules, not {choices}");
+        let wanted = format!("sets that stand for at most {CHOICES_MAX} rules");
         return Err(cursor.expected(wanted));
     }
     let line = cursor.number();
@@ -429,8 +429,8 @@ bytes 0 accept comment \"dns back\"
         let ports: Vec<String> = (0..70).map(|port| port.to_string()).collect();
         let set = ports.join(", ");
         let error = error(&format!("tcp sport {{ {set} }} tcp dport {{ {set} }} drop"));
-        assert!(error.contains("expected sets that stand for 4096 rules, not 4900"), "{error}");
-        // 65,536 choices in each of four fields: as many as a number of 64 bits cannot count.
+        assert!(error.contains("expected sets that stand for at most 4096 rules"), "{error}");
+        // 65,536 choices in each of four fields: their product, 2^64, overflows.
         let (address, port) = ("1.2.3.4,".repeat(1 << 16), "7,".repeat(1 << 16));
         let [address, port] = [address, port].map(|set| set.trim_end_matches(',').to_owned());
         let rule = format!(
@@ -438,7 +438,7 @@ bytes 0 accept comment \"dns back\"
              tcp sport {{ {port} }} tcp dport {{ {port} }} drop"
         );
         let error = one("inet", &rule).unwrap_err();
-        assert!(error.contains("expected sets that stand for 4096 rules"), "{error}");
+        assert!(error.contains("expected sets that stand for at most 4096 rules"), "{error}");
         // Many such rules are too many together, however small the file is.
         let ports: Vec<String> = (0..64).map(|port| port.to_string()).collect();
         let set = ports.join(", ");

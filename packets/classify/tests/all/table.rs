@@ -145,7 +145,7 @@ fn a_table_that_lies_is_refused_or_harmless() {
     let flips = (32..bytes.len()).map(|place| (place, [1u8 << random.below(8)].to_vec()));
     let words = (32..bytes.len()).step_by(8).flat_map(|place| {
         let all: [u8; 8] = bytes[place..place + 8].try_into().unwrap();
-        // Another bit in each byte, all ones, and none.
+        // The lowest bit of each byte flipped, all bits flipped, and all cleared.
         [vec![1; 8], all.map(|byte| !byte).to_vec(), all.to_vec()].map(|change| (place, change))
     });
     for (place, change) in flips.chain(words).collect::<Vec<_>>() {
@@ -259,7 +259,7 @@ fn fields_of_every_length_and_kind() {
 }
 
 #[test]
-fn the_longest_key_has_ranges_only() {
+fn the_longest_key_may_have_ranges_in_all_fields() {
     let fields = (0..16).map(|index| field(&index.to_string(), 16 * index, 16));
     let layout = Layout::new(fields.collect()).unwrap();
     let rules = (0..16u32).map(|index| {

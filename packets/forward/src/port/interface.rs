@@ -85,8 +85,8 @@ impl Interface {
     }
 
     /// Sends frames, each with what is left to the network card, and returns how many the kernel
-    /// took. Those behind one that it refuses are tried all the same, unless all that the socket
-    /// may have under way is: it does not wait.
+    /// took. Does not wait: a frame that the kernel refuses is skipped, and when the socket's send
+    /// buffer is full, so is the rest of that group of `SEND_MAX`.
     ///
     /// # Errors
     ///

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::net::sockopt::socket_error;
+use rustix::net::sockopt::{
+    set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_error,
+};
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::interface::{Interface, PortError};
@@ -47,13 +49,15 @@ unsafe impl Send for Ring {}
 const BLOCK: usize = 256 << 10;
 /// Room for one frame, by which the kernel checks the other numbers.
 const FRAME: usize = 2048;
+/// What frames under way may take of the kernel's memory.
+const SEND_BUFFER: usize = 8 << 20;
 /// Milliseconds after which a block that is not full is handed over.
 const RETIRE_MS: u32 = 1;
 /// What a packet socket listens to; the kernel wants network order.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
 
-/// A group of rings whose number the kernel chooses; the single rings' wish to ignore what goes out
-/// does not count there.
+/// A new fanout group, whose number the kernel chooses. Its last flag is needed because
+/// PACKET_IGNORE_OUTGOING of single sockets has no effect in a group.
 const NEW_GROUP: u32 = (libc::PACKET_FANOUT_HASH
     | libc::PACKET_FANOUT_FLAG_UNIQUEID
     | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING)
@@ -73,9 +77,9 @@ impl Ring {
     /// How many blocks there are.
     pub const BLOCKS: usize = 32;
 
-    /// Receives all frames of an interface that come in; with `other`, a ring of the same
-    /// interface, shares them with that one and those that it shares them with, by the kernel's
-    /// hash of their flow.
+    /// Receives all frames of an interface that come in. With `other`, a ring of the same
+    /// interface, both join one fanout group: the kernel's hash of the flow decides which ring gets
+    /// a frame.
     ///
     /// # Errors
     ///
@@ -244,6 +248,7 @@ fn frames(body: &mut [u8]) -> Block<'_> {
 /// frames have no Ethernet header.
 pub(super) fn bind_to_send(socket: &OwnedFd, index: u32) -> io::Result<Option<[u8; 6]>> {
     bind(socket, index, 0)?;
+    enlarge_send_buffer(socket)?;
     // Frames are sent the usual way, through the queue that shapes traffic: the way that passes it
     // by drops what the network card cannot cut into segments.
     set(socket, libc::PACKET_VNET_HDR, &1u32)?;
@@ -251,6 +256,14 @@ pub(super) fn bind_to_send(socket: &OwnedFd, index: u32) -> io::Result<Option<[u
     let [a, b, c, d, e, f, ..] = address.sll_addr;
     let has_ethernet = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&address.sll_hatype);
     Ok(has_ethernet.then_some([a, b, c, d, e, f]))
+}
+
+/// Makes room for bursts, so that what limits them is the interface's queue: fully with
+/// CAP_NET_ADMIN, otherwise up to net.core.wmem_max.
+fn enlarge_send_buffer(socket: &OwnedFd) -> io::Result<()> {
+    set_socket_send_buffer_size_force(socket, SEND_BUFFER)
+        .or_else(|_| set_socket_send_buffer_size(socket, SEND_BUFFER))?;
+    Ok(())
 }
 
 /// What a socket is bound to. The number of an interface that has been removed is -1.

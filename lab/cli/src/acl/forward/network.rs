@@ -53,11 +53,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let cpu = thread[2];
             threads.push(scope.spawn(move || forward(worker, watch, cpu, ended)));
         }
-        let counts = || sum(watches.iter().map(Watch::look));
+        let shown = || sum(watches.iter().map(|watch| watch.look().0));
         if let Some(server) = &server {
-            scope.spawn(move || server.serve(ended, counts, rules));
+            scope.spawn(move || server.serve(ended, shown, rules));
         }
-        attend(rules, &signals, counts, || threads.iter().any(|thread| thread.is_finished()));
+        // Of all threads; nothing where one of them showed none in time.
+        let latest = || {
+            let looks: Vec<(Counts, bool)> = watches.iter().map(Watch::look).collect();
+            let all_came = looks.iter().all(|(_, came)| *came);
+            all_came.then(|| sum(looks.into_iter().map(|(counts, _)| counts)))
+        };
+        attend(rules, &signals, latest, || threads.iter().any(|thread| thread.is_finished()));
         ended.store(true, Ordering::Relaxed);
         let mut total = Counts::default();
         let outcomes = threads.into_iter().map(|thread| match thread.join() {
@@ -79,7 +85,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn attend(
     rules: &Rules,
     signals: &Signals,
-    counts: impl Fn() -> Counts,
+    counts: impl Fn() -> Option<Counts>,
     has_failed: impl Fn() -> bool,
 ) {
     let mut stamps = rules.stamps();
@@ -88,7 +94,9 @@ fn attend(
         let errors = rules.refresh(&mut stamps, signals.take_hang_up());
         errors.iter().for_each(output::complain);
         for routes in rules.routes().filter(|routes| routes.should_forget()) {
-            routes.forget(&counts());
+            if let Some(counts) = counts() {
+                routes.forget(&counts);
+            }
         }
     }
 }
