@@ -407,9 +407,21 @@ fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
 fn ec_verdict(outcome: ec::Outcome) -> Verdict {
     match outcome {
         ec::Outcome::Done => Verdict::Done,
-        ec::Outcome::Mismatched
-        | ec::Outcome::Rejected
-        | ec::Outcome::FaultDetected
-        | ec::Outcome::Pending => Verdict::Rejected,
+        ec::Outcome::FaultDetected => Verdict::Fault,
+        ec::Outcome::Mismatched | ec::Outcome::Rejected | ec::Outcome::Pending => Verdict::Rejected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_fails_its_check_is_a_fault() {
+        assert!(matches!(ec_verdict(ec::Outcome::Done), Verdict::Done));
+        assert!(matches!(ec_verdict(ec::Outcome::FaultDetected), Verdict::Fault));
+        for outcome in [ec::Outcome::Mismatched, ec::Outcome::Rejected, ec::Outcome::Pending] {
+            assert!(matches!(ec_verdict(outcome), Verdict::Rejected), "{outcome:?}");
+        }
     }
 }
