@@ -375,3 +375,41 @@ fn a_child_starts_afresh_at_any_depth() {
     parked.into_iter().for_each(|task| task.finish());
     assert_eq!(place.counters().len(), processes.max(1) + 2, "each process counts for itself");
 }
+
+#[test]
+fn a_child_made_without_fork_handlers_works_alone_and_ends() {
+    let (_place, _lock) = setting();
+    let key = p384();
+    // In a process that has no threads but its own helper.
+    let status = in_child(|| {
+        for _ in 0..20 {
+            let mut tasks: Vec<_> = (0..3).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+            let parked: Vec<_> =
+                tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
+            parked.into_iter().for_each(|task| task.finish());
+        }
+        // The helper goes to sleep.
+        thread::sleep(Duration::from_millis(50));
+        // The system call itself: no handler of pthread_atfork runs.
+        // SAFETY: the child signs, and ends as programs do.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        if child == 0 {
+            let mut task = Task::new(&key, Padding::PKCS1);
+            let is_signed = task.step()
+                && verify(&key, task.padding, task.signature.as_ref().expect("a signature"));
+            std::process::exit(i32::from(!is_signed));
+        }
+        let child = libc::pid_t::try_from(child).expect("a process");
+        let (mut status, deadline) = (-1, Instant::now() + Duration::from_secs(60));
+        // SAFETY: our own child.
+        while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
+            if Instant::now() > deadline {
+                // SAFETY: as above.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(status, 0, "the child has signed, and its end was no wait");
+    });
+    assert_eq!(status, 0);
+}
