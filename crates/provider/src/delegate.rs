@@ -552,6 +552,14 @@ impl<'a> SignContext<'a> {
         };
         (done > 0 && length <= output.len()).then_some(length)
     }
+
+    /// The same; returns the signature, of at most `size` bytes.
+    pub(crate) fn signature(&self, input: &[u8], size: usize) -> Option<Secret> {
+        let mut signature = Secret(vec![0; size]);
+        let length = self.sign(input, &mut signature.0)?;
+        signature.0.truncate(length);
+        Some(signature)
+    }
 }
 
 /// Has the default provider verify the signature of a digest, with its key `key`; nothing if it

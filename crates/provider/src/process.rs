@@ -25,6 +25,7 @@ use crate::{kem, pool, rsa, stack};
 /// A child gets a new one at its first use: the queues it inherits may be locked by threads that it
 /// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
 pub(crate) struct Process {
+    id: u32,
     counters: OnceLock<Pages>,
     /// How often it counted in its parent's file, and how many handshakes.
     counted_by_parent: AtomicU32,
@@ -118,13 +119,16 @@ pub(crate) fn instance_begins() {
     INSTANCES.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A provider was unloaded; the last one takes the helper threads with it.
+/// A provider was unloaded; the last one takes the helper threads with it, which a child does not
+/// have.
 pub(crate) fn instance_ends() {
     if INSTANCES.fetch_sub(1, Ordering::AcqRel) > 1 {
         return;
     }
     // SAFETY: null, or a process never freed.
-    if let Some(process) = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() } {
+    if let Some(process) = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() }
+        && process.is_own()
+    {
         process.queues.iter().for_each(Queues::shut);
     }
 }
@@ -133,6 +137,7 @@ impl Process {
     fn new() -> Self {
         let queues = OperationKind::ALL.into_iter().map(Queues::new).collect();
         Process {
+            id: std::process::id(),
             counters: OnceLock::new(),
             counted_by_parent: AtomicU32::new(0),
             handshakes_by_parent: AtomicU32::new(0),
@@ -140,6 +145,12 @@ impl Process {
             devices: OnceLock::new(),
             chooser: Mutex::new(Chooser::new()),
         }
+    }
+
+    /// Whether this is the calling process, and not a parent of it. A child that was made without
+    /// the handlers of `pthread_atfork` (by `_Fork` or `clone`) finds that of its parent.
+    pub(crate) fn is_own(&self) -> bool {
+        self.id == std::process::id()
     }
 
     /// The counters of the calling thread.

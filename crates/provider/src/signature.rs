@@ -7,18 +7,21 @@
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::ptr;
 use std::sync::Arc;
-use std::{ptr, slice};
 
 use widelane_bridge::counters::OperationKind;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
+use crate::batching::Secret;
 use crate::counters::{How, count_jobs};
 use crate::delegate::{Delegate, OnDemand, Owned, verify_digest};
 use crate::digest::Digest;
-use crate::entry::{begin, borrow, borrow_mut, describe, entry, forward, give, input, share, take};
+use crate::entry::{
+    begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
+};
 use crate::instance::Instance;
 use crate::keymgmt::ManagedKey;
 use crate::{one_shot, params, process};
@@ -92,11 +95,12 @@ pub(crate) trait Signer: Sized {
         None
     }
 
-    /// Signs what is given to be signed: a digest, or a whole message.
-    fn sign(context: &Context<Self>, given: &[u8], signature: &mut [u8]) -> Made;
+    /// Signs what is given to be signed, a digest or a whole message. The caller has `size` bytes
+    /// of room for the signature.
+    fn sign(context: &Context<Self>, given: &[u8], size: usize) -> Made;
 
-    /// Signs a message that we do not digest.
-    fn sign_message(_context: &Context<Self>, _message: &[u8], _signature: &mut [u8]) -> Made {
+    /// Signs a message that we do not digest, likewise.
+    fn sign_message(_context: &Context<Self>, _message: &[u8], _size: usize) -> Made {
         Made::Theirs
     }
 
@@ -119,8 +123,8 @@ pub(crate) trait SignerKey: ManagedKey {
 
 /// What became of a signature.
 pub(crate) enum Made {
-    /// It has this many bytes.
-    Bytes(usize),
+    /// This.
+    Signature(Secret),
     /// It is the default provider's to make.
     Theirs,
     /// There is none.
@@ -146,8 +150,9 @@ pub(crate) struct Context<A: Signer> {
     /// Whether parameters were set since the message began, which `inner` knows and must be signed
     /// by.
     pub(crate) is_set_midway: bool,
-    /// Whether a message was verified to its end: there is no other before it is begun again.
-    is_verified: bool,
+    /// Whether a message was signed or verified to its end: there is no other before it is begun
+    /// again.
+    is_ended: bool,
     /// The digest of the message so far.
     digest: Option<Digest>,
     inner: OnDemand,
@@ -179,16 +184,19 @@ impl Output {
         Some(1)
     }
 
-    /// Takes the signature that `sign` makes; what it hands back is the default provider's to do.
+    /// Writes a signature, or hands back that it is the default provider's to make.
     ///
     /// # Safety
-    /// The signature must be writable for its size, the length as well.
-    unsafe fn take(&self, sign: impl FnOnce(&mut [u8]) -> Made) -> Result<Option<c_int>, ()> {
-        // SAFETY: passed on to the caller.
-        match sign(unsafe { slice::from_raw_parts_mut(self.signature, self.size) }) {
-            // SAFETY: passed on to the caller.
-            Made::Bytes(bytes) => Ok(unsafe { self.tell(bytes) }),
-            Made::Failed => Ok(None),
+    /// The signature must be writable for its size, the length as well. No slice of what was signed
+    /// may be in use any more: a program may sign in place.
+    unsafe fn write(&self, made: Made) -> Result<Option<c_int>, ()> {
+        match made {
+            Made::Signature(made) if made.0.len() <= self.size => {
+                // SAFETY: there is room for it; the rest is passed on to the caller.
+                unsafe { output(&made.0, self.signature, self.length) };
+                Ok(Some(1))
+            }
+            Made::Signature(_) | Made::Failed => Ok(None),
             Made::Theirs => Err(()),
         }
     }
@@ -271,7 +279,7 @@ impl<A: Signer> Context<A> {
     /// # Safety
     /// `key` must be null or a key of ours.
     unsafe fn begin(&mut self, key: *mut c_void, begun: Option<A::Begun>) -> bool {
-        (self.digest, self.is_set_midway, self.is_verified) = (None, false, false);
+        (self.digest, self.is_set_midway, self.is_ended) = (None, false, false);
         let goes_on = self.goes_on(key);
         if !goes_on && !A::ACCOMPANIED {
             self.inner = OnDemand::default();
@@ -343,7 +351,7 @@ impl<A: Signer> Context<A> {
     ) -> Option<c_int> {
         if let Some(algorithm) = self.digests() {
             if self.digest.is_none() {
-                if self.is_verified {
+                if self.is_ended {
                     return None;
                 }
                 self.digest = Some(Digest::begin(&self.delegate, algorithm)?);
@@ -396,7 +404,7 @@ impl<A: Signer> Context<A> {
     /// Signs a message that was digested.
     ///
     /// # Safety
-    /// As for [`Output::take`].
+    /// As for [`Output::write`].
     unsafe fn finish(&self, digest: &Digest, output: &Output) -> Option<c_int> {
         let whole = digest.finish()?;
         let whole = &whole[..digest.algorithm().digest_bytes()];
@@ -408,7 +416,7 @@ impl<A: Signer> Context<A> {
             (unsafe { finish(self.inner()?, ptr::null_mut(), &mut 0, 0) } > 0).then_some(())?;
         }
         // SAFETY: passed on to the caller.
-        unsafe { output.take(|signature| A::sign(self, whole, signature)) }.ok().flatten()
+        unsafe { output.write(A::sign(self, whole, output.size)) }.ok().flatten()
     }
 }
 
@@ -421,7 +429,7 @@ entry! {
             key: None,
             ours: None,
             is_set_midway: false,
-            is_verified: false,
+            is_ended: false,
             digest: None,
             inner: OnDemand::default(),
         }))
@@ -447,7 +455,7 @@ entry! {
             key: context.key.clone(),
             ours: context.ours,
             is_set_midway: context.is_set_midway,
-            is_verified: context.is_verified,
+            is_ended: context.is_ended,
             digest,
             inner,
         }))
@@ -499,21 +507,22 @@ entry! {
         let context = unsafe { borrow_mut::<Context<A>>(context) }?;
         let output = Output { signature, length, size };
         let finish = context.functions().digest_sign_final?;
-        let longest = A::longest(context);
-        let algorithm = context.digests().filter(|_| A::ACCOMPANIED || longest.is_some());
-        if let (Some(algorithm), false) = (algorithm, output.is_question()) {
+        let digests = context.digests();
+        if output.is_question() {
+            if let (Some(_), Some(longest)) = (digests, A::longest(context)) {
+                // SAFETY: the core waits for the length.
+                return unsafe { output.tell(longest) };
+            }
+        } else if let Some(algorithm) = digests {
             let digest = match context.digest.take() {
                 Some(digest) => digest,
+                None if context.is_ended => return None,
                 None => Digest::begin(&context.delegate, algorithm)?,
             };
+            context.is_ended = true;
             // SAFETY: the core's buffers.
             return unsafe { context.finish(&digest, &output) };
-        }
-        if let (Some(_), Some(longest)) = (algorithm, longest) {
-            // SAFETY: the core waits for the length.
-            return unsafe { output.tell(longest) };
-        }
-        if !output.is_question() {
+        } else {
             context.count_delegated();
         }
         // SAFETY: a context of the default provider, and the core's buffers.
@@ -531,7 +540,7 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let ours = unsafe { borrow::<Context<A>>(context) }?;
         let (output, table) = (Output { signature, length, size }, ours.functions());
-        if output.is_question() && table.digest_sign.is_none() {
+        if output.is_question() && (table.digest_sign.is_none() || ours.digests().is_some()) {
             // SAFETY: all arguments are the core's.
             return Some(unsafe { digest_sign_final::<A>(context, signature, length, size) });
         }
@@ -551,11 +560,10 @@ entry! {
         }
         if !output.is_question() {
             // SAFETY: the core passes data of this length.
-            let message = unsafe { input(data, bytes) };
+            let made = A::sign_message(ours, unsafe { input(data, bytes) }, size);
             // SAFETY: the core's buffers.
-            let made = unsafe { output.take(|room| A::sign_message(ours, message, room)) };
-            if let Ok(made) = made {
-                return made;
+            if let Ok(written) = unsafe { output.write(made) } {
+                return written;
             }
             ours.count_delegated();
         }
@@ -582,14 +590,14 @@ entry! {
                 return unsafe { output.tell(longest) };
             }
         } else {
-            // SAFETY: the core passes data of this length.
-            let given = unsafe { input(data, bytes) };
-            let sign = |room: &mut [u8]| {
-                if digests { Made::Theirs } else { A::sign(context, given, room) }
+            let made = match digests {
+                true => Made::Theirs,
+                // SAFETY: the core passes data of this length.
+                false => A::sign(context, unsafe { input(data, bytes) }, size),
             };
             // SAFETY: the core's buffers.
-            if let Ok(made) = unsafe { output.take(sign) } {
-                return made;
+            if let Ok(written) = unsafe { output.write(made) } {
+                return written;
             }
             context.count_delegated();
         }
@@ -620,12 +628,12 @@ entry! {
         if let Some(algorithm) = context.digests() {
             let digest = match context.digest.take() {
                 Some(digest) => digest,
-                None if context.is_verified => return None,
+                None if context.is_ended => return None,
                 None => Digest::begin(&context.delegate, algorithm)?,
             };
             // SAFETY: the core's signature.
             let found = unsafe { context.judge(&digest, signature, length) };
-            context.is_verified = true;
+            context.is_ended = true;
             return found;
         }
         let (inner, finish) = (context.inner()?, context.functions().digest_verify_final?);
@@ -646,7 +654,7 @@ entry! {
             // SAFETY: the core passes data of this length.
             let fed = unsafe { context.feed(None, data, bytes) }?;
             let digest = context.digest.take().filter(|_| fed == 1)?;
-            context.is_verified = true;
+            context.is_ended = true;
             // SAFETY: the core's signature.
             return unsafe { context.judge(&digest, signature, length) };
         }

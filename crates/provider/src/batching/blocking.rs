@@ -16,7 +16,7 @@ pub(super) fn run(request: Request) -> Answer {
     }
     let process = process::current();
     let queues = process.queues(request.kind());
-    if !queues.costs.repay_a_sleep() {
+    if !queues.costs.repay_a_sleep() || !process.is_own() {
         return execute_alone(queues, process.counters(), &request);
     }
     let lead = |batch: &mut Batch<Request>| {

@@ -1,7 +1,7 @@
 //! ASYNC jobs of programs that drive them by themselves: they meet across the process.
 #![allow(unsafe_code, reason = "calls libcrypto and the scheduler")]
 
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -28,8 +28,11 @@ pub(crate) struct Waiting {
 /// Parks the ASYNC job until its request is done, or does it, with all that wait, if it fills the
 /// lanes.
 pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
-    let Some(signal) = Signal::of(request.libcrypto(), job) else { return blocking::run(request) };
     let process = process::current();
+    if !process.is_own() {
+        return blocking::run_alone(&request);
+    }
+    let Some(signal) = Signal::of(request.libcrypto(), job) else { return blocking::run(request) };
     let queues = process.queues(request.kind());
     let request = Arc::new(request);
     let waiting = Waiting {
@@ -61,7 +64,7 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
             return answer;
         }
         // In a child the request is still there, but its helper is not.
-        if !paused || !ptr::eq(process, process::current()) {
+        if !paused || !process.is_own() {
             break;
         }
     }

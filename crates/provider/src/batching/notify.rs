@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use widelane_ossl_sys::core::{AsyncJob, AsyncWaitCtx};
 use widelane_ossl_sys::{AsyncCallback, Libcrypto};
@@ -39,21 +39,32 @@ unsafe impl Sync for Callback {}
 struct Line {
     /// An eventfd, from when an owner without a callback has to wait.
     event: OnceLock<File>,
-    /// The wait context still exists. Held while its callback is called, so that it exists for that
-    /// long.
-    open: Mutex<bool>,
+    state: Mutex<State>,
+    /// A thread has returned from the callback.
+    returned: Condvar,
     /// The wait context knows this entry.
     entered: AtomicBool,
+}
+
+struct State {
+    /// The wait context still exists.
+    open: bool,
+    /// Threads that are in its callback, for which it has to exist.
+    callers: Vec<Caller>,
+}
+
+/// A thread that calls a callback. In a child, those of its parent do not return.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Caller {
+    process: u32,
+    thread: libc::pthread_t,
 }
 
 impl Signal {
     /// How the owner of `job` wants to learn that it can go on; nothing if there is no way.
     pub(super) fn of(libcrypto: &Libcrypto, job: NonNull<AsyncJob>) -> Option<Self> {
         let context = wait_context(libcrypto, job)?;
-        let line = Line::find(libcrypto, context).unwrap_or_else(|| {
-            let (open, entered) = (Mutex::new(true), AtomicBool::new(false));
-            Arc::new(Line { event: OnceLock::new(), open, entered })
-        });
+        let line = Line::find(libcrypto, context).unwrap_or_else(|| Arc::new(Line::new()));
         Some(Signal { line, callback: Callback::of(libcrypto, context) })
     }
 
@@ -83,7 +94,7 @@ impl Signal {
 
     /// Whether the job's owner still exists.
     pub(super) fn is_wanted(&self) -> bool {
-        *self.line.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.state().open
     }
 
     /// Stores the answer and notifies the owner.
@@ -98,10 +109,12 @@ impl Signal {
             return;
         };
         *request.answer() = Some(answer);
-        let open = self.line.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if *open {
+        // Not under the lock: the callback may free the wait context, or wait for a thread that
+        // asks whether this job is wanted.
+        if self.line.enter_callback() {
             // SAFETY: the wait context exists, so the program expects its callback.
             unsafe { (callback.function)(callback.argument) };
+            self.line.leave_callback();
         }
     }
 
@@ -124,7 +137,58 @@ impl Callback {
     }
 }
 
+impl Caller {
+    fn this() -> Self {
+        // SAFETY: concerns the calling thread.
+        Caller { process: std::process::id(), thread: unsafe { libc::pthread_self() } }
+    }
+
+    /// Whether this is another thread of the same process.
+    fn is_beside(self, other: Caller) -> bool {
+        self.process == other.process && self.thread != other.thread
+    }
+}
+
 impl Line {
+    fn new() -> Self {
+        Line {
+            event: OnceLock::new(),
+            state: Mutex::new(State { open: true, callers: Vec::new() }),
+            returned: Condvar::new(),
+            entered: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The calling thread is about to call the callback; false if the wait context is freed.
+    fn enter_callback(&self) -> bool {
+        let mut state = self.state();
+        if state.open {
+            state.callers.push(Caller::this());
+        }
+        state.open
+    }
+
+    fn leave_callback(&self) {
+        let (this, mut state) = (Caller::this(), self.state());
+        if let Some(place) = state.callers.iter().position(|caller| *caller == this) {
+            state.callers.swap_remove(place);
+        }
+        self.returned.notify_all();
+    }
+
+    /// The wait context is being freed: waits until other threads have left its callback.
+    fn close(&self) {
+        let (this, mut state) = (Caller::this(), self.state());
+        state.open = false;
+        let is_called =
+            |state: &mut State| state.callers.iter().any(|caller| caller.is_beside(this));
+        drop(self.returned.wait_while(state, is_called));
+    }
+
     fn find(libcrypto: &Libcrypto, context: NonNull<AsyncWaitCtx>) -> Option<Arc<Self>> {
         let (mut fd, mut line) = (0, ptr::null_mut());
         let get = libcrypto.ASYNC_WAIT_CTX_get_fd;
@@ -157,8 +221,7 @@ entry! {
     /// The wait context is being freed.
     fn close(_context: *mut AsyncWaitCtx, _name: *const c_void, _fd: c_int, line: *mut c_void) {
         // SAFETY: lent by `enter`, ended once.
-        let line = unsafe { take_back::<Line>(line) }?;
-        *line.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        unsafe { take_back::<Line>(line) }?.close();
         Some(())
     }
 }
@@ -185,3 +248,93 @@ static NAME: u8 = 0;
 
 /// `OSSL_BAD_ASYNC_FD`.
 const NO_DESCRIPTOR: c_int = -1;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::batching::execute::new_key;
+    use crate::entry::borrow;
+    use crate::rsa::batch::PrivateOperation;
+
+    type Body = Box<dyn Fn() + Send + Sync>;
+
+    /// Calls the body that the argument points to.
+    unsafe extern "C" fn call(body: *mut c_void) -> c_int {
+        // SAFETY: `signal` passes a body.
+        unsafe { borrow::<Body>(body) }.expect("a body")();
+        1
+    }
+
+    /// A signal by a callback, and the line as the wait context has it.
+    fn signal(body: impl FnOnce(Arc<Line>) -> Body) -> Signal {
+        let line = Arc::new(Line::new());
+        let argument = Box::into_raw(Box::new(body(Arc::clone(&line)))).cast();
+        Signal { line, callback: Some(Callback { function: call, argument }) }
+    }
+
+    /// Delivers an answer, which has to be done soon.
+    fn deliver(signal: &Signal) {
+        let signal = signal.clone();
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            // A library context is freed by the thread that has used it.
+            let (key, input) = (new_key(), vec![1; 256].into());
+            let operation = PrivateOperation { key, input, is_signature: true };
+            signal.deliver(&Request::new(operation), Answer::Cancelled);
+            done.send(()).expect("somebody waits");
+        });
+        is_done.recv_timeout(Duration::from_secs(60)).expect("delivered");
+    }
+
+    #[test]
+    fn a_callback_may_free_its_wait_context() {
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        let signal = signal(|line| {
+            Box::new(move || {
+                CALLS.fetch_add(1, Ordering::SeqCst);
+                line.close();
+            })
+        });
+        (0..2).for_each(|_| deliver(&signal));
+        assert!(!signal.is_wanted());
+        assert_eq!(CALLS.load(Ordering::SeqCst), 1, "a freed wait context has no callback");
+    }
+
+    #[test]
+    fn a_callback_may_wait_for_a_thread_that_asks_for_its_job() {
+        let signal = signal(|line| {
+            Box::new(move || {
+                let signal = Signal { line: Arc::clone(&line), callback: None };
+                assert!(thread::spawn(move || signal.is_wanted()).join().expect("asked"));
+            })
+        });
+        deliver(&signal);
+    }
+
+    #[test]
+    fn freeing_a_wait_context_waits_until_its_callback_has_returned() {
+        static IS_FREED: AtomicBool = AtomicBool::new(false);
+        static WAS_FREED_EARLY: AtomicBool = AtomicBool::new(false);
+        let signal = signal(|line| {
+            Box::new(move || {
+                let line = Arc::clone(&line);
+                thread::spawn(move || {
+                    line.close();
+                    IS_FREED.store(true, Ordering::SeqCst);
+                });
+                thread::sleep(Duration::from_millis(50));
+                WAS_FREED_EARLY.store(IS_FREED.load(Ordering::SeqCst), Ordering::SeqCst);
+            })
+        });
+        deliver(&signal);
+        assert!(!WAS_FREED_EARLY.load(Ordering::SeqCst));
+        while !IS_FREED.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+}

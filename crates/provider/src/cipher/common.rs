@@ -34,25 +34,11 @@ pub(super) struct Common {
 
 /// A key as it was given; wiped in the end.
 #[derive(Clone)]
-struct GivenKey {
-    bytes: [u8; KEY_BYTES_MAX],
-    length: usize,
-}
-
-/// The longest key of any cipher here.
-const KEY_BYTES_MAX: usize = 32;
-
-impl GivenKey {
-    fn new(key: &[u8]) -> Option<Self> {
-        let mut given = GivenKey { bytes: [0; KEY_BYTES_MAX], length: key.len() };
-        given.bytes.get_mut(..key.len())?.copy_from_slice(key);
-        Some(given)
-    }
-}
+struct GivenKey(Box<[u8]>);
 
 impl Drop for GivenKey {
     fn drop(&mut self) {
-        wipe(&mut self.bytes);
+        wipe(&mut self.0);
     }
 }
 
@@ -88,7 +74,7 @@ impl Common {
         let key = self.aead.key(bytes).map_err(|_| core::PROV_R_INVALID_KEY_LENGTH)?;
         self.stream = Some(Stream::new(key));
         let may_change = config().alternatives.len() > 1;
-        self.given = may_change.then(|| GivenKey::new(bytes)).flatten();
+        self.given = may_change.then(|| GivenKey(bytes.into()));
         Ok(())
     }
 
@@ -105,7 +91,7 @@ impl Common {
         let Some(given) = self.given.as_ref().filter(|_| aead.room() != self.aead.room()) else {
             return Ok(());
         };
-        let key = aead.key(&given.bytes[..given.length]);
+        let key = aead.key(&given.0);
         self.stream = Some(Stream::new(key.map_err(|_| core::PROV_R_INVALID_KEY_LENGTH)?));
         self.aead = aead;
         self.tally = self.tally.in_room(aead.room());

@@ -9,7 +9,7 @@ use widelane_crypto::ec::{self, Ec, encoding};
 use widelane_crypto::ed25519::{self, Ed25519};
 use widelane_crypto::x25519;
 use widelane_ossl_sys::Libcrypto;
-use widelane_secret::{Mask, wipe};
+use widelane_secret::Mask;
 
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
 use crate::batching::kinds::Kind;
@@ -66,8 +66,8 @@ pub(crate) struct SignDigest {
     pub(crate) key: Arc<Key>,
     /// The digest.
     pub(crate) digest: Box<[u8]>,
-    /// Hedges the nonce.
-    pub(crate) entropy: [u8; 32],
+    /// 32 bytes that hedge the nonce.
+    pub(crate) entropy: Secret,
 }
 
 /// Whether an ECDSA signature is that of a digest. All of it is public; where the result is one, it
@@ -150,7 +150,8 @@ impl Operation for SignDigest {
         let key = self.key.ec()?;
         // Without the public half the signature cannot be confirmed.
         self.key.ec_public()?;
-        let nonce = EC_SIGN.first()?.nonce(key, &self.digest, &self.entropy)?;
+        let entropy = self.entropy.0.first_chunk()?;
+        let nonce = EC_SIGN.first()?.nonce(key, &self.digest, entropy)?;
         Some(Task::Ecdsa { key, nonce, digest: &self.digest })
     }
 
@@ -164,12 +165,6 @@ impl Operation for SignDigest {
             Some(()) => Conclusion::Right(Secret(encoding::signature_to_der(&result.0))),
             None => Conclusion::Wrong,
         }
-    }
-}
-
-impl Drop for SignDigest {
-    fn drop(&mut self) {
-        wipe(&mut self.entropy);
     }
 }
 
@@ -342,7 +337,7 @@ pub(crate) fn derive_pairs(curve: Curve, pairs: &[(&Key, &Key)]) -> Option<Vec<O
 /// ECDSA on P-256 and P-384 by a kernel of [`EC_SIGN`].
 fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &SignDigest| {
-        Some((operation.key.ec()?, &*operation.digest, &operation.entropy))
+        Some((operation.key.ec()?, &*operation.digest, operation.entropy.0.first_chunk()?))
     })?;
     let mut outputs: Vec<Secret> =
         operands.iter().map(|(key, ..)| Secret(vec![0; 2 * key.curve().bytes()])).collect();
@@ -407,9 +402,21 @@ fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
 fn ec_verdict(outcome: ec::Outcome) -> Verdict {
     match outcome {
         ec::Outcome::Done => Verdict::Done,
-        ec::Outcome::Mismatched
-        | ec::Outcome::Rejected
-        | ec::Outcome::FaultDetected
-        | ec::Outcome::Pending => Verdict::Rejected,
+        ec::Outcome::FaultDetected => Verdict::Fault,
+        ec::Outcome::Mismatched | ec::Outcome::Rejected | ec::Outcome::Pending => Verdict::Rejected,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_fails_its_check_is_a_fault() {
+        assert!(matches!(ec_verdict(ec::Outcome::Done), Verdict::Done));
+        assert!(matches!(ec_verdict(ec::Outcome::FaultDetected), Verdict::Fault));
+        for outcome in [ec::Outcome::Mismatched, ec::Outcome::Rejected, ec::Outcome::Pending] {
+            assert!(matches!(ec_verdict(outcome), Verdict::Rejected), "{outcome:?}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer};
+use crate::batching::{self, Answer, Secret};
 use crate::counters::count;
 use crate::curve::batch::{SignDigest, VerifyDigest};
 use crate::curve::key::Key;
@@ -139,19 +139,17 @@ impl Signer for Ecdsa {
         usize::try_from(bytes).ok()
     }
 
-    fn sign(context: &Context<Self>, given: &[u8], signature: &mut [u8]) -> Made {
-        match (Self::longest(context), &context.key) {
-            (Some(longest), Some(key))
-                if signature.len() >= longest && (1..=DIGEST_BYTES_MAX).contains(&given.len()) =>
-            {
-                let made = match context.is_set_midway {
-                    true => sign_as_set(context, key, given, signature),
-                    false => sign(context, key, given, signature),
-                };
-                made.map_or(Made::Failed, Made::Bytes)
-            }
-            _ => Made::Theirs,
-        }
+    fn sign(context: &Context<Self>, given: &[u8], size: usize) -> Made {
+        let Some(key) = &context.key else { return Made::Theirs };
+        let is_usual = !context.is_set_midway
+            && Self::longest(context).is_some_and(|longest| size >= longest)
+            && (1..=DIGEST_BYTES_MAX).contains(&given.len());
+        let made = match context.ours.and_then(Self::digest_of) {
+            _ if is_usual => sign(context, key, given),
+            Some(algorithm) => sign_delegated(context, key, (algorithm, given), size),
+            None => return Made::Theirs,
+        };
+        made.map_or(Made::Failed, Made::Signature)
     }
 
     fn verify(context: &Context<Self>, given: &[u8], signature: &[u8]) -> Found {
@@ -189,39 +187,27 @@ fn key_begun(context: &Context<Ecdsa>, way: Way) -> Option<&Arc<Key>> {
 }
 
 /// Signs a digest, in a batch or alone as [`batching::run`] decides; nothing if it fails.
-fn sign(
-    context: &Context<Ecdsa>,
-    key: &Arc<Key>,
-    digest: &[u8],
-    signature: &mut [u8],
-) -> Option<usize> {
-    let mut entropy = [0; 32];
-    context.delegate.random(&mut entropy)?;
+fn sign(context: &Context<Ecdsa>, key: &Arc<Key>, digest: &[u8]) -> Option<Secret> {
+    let entropy = context.delegate.random_secret(32)?;
     let operation = SignDigest { key: Arc::clone(key), digest: digest.into(), entropy };
-    let made = match batching::run(operation) {
-        Answer::Done(made) => made,
+    match batching::run(operation) {
+        Answer::Done(made) => return Some(made),
         Answer::Cancelled => return None,
-        other => {
-            if matches!(other, Answer::Failed) {
-                count(&process::current().counters().fallbacks);
-            }
-            single::sign_digest(key, digest)?
-        }
-    };
-    signature.get_mut(..made.0.len())?.copy_from_slice(&made.0);
-    Some(made.0.len())
+        Answer::Failed => count(&process::current().counters().fallbacks),
+        Answer::Rejected => {}
+    }
+    single::sign_digest(key, digest)
 }
 
-/// Has the default provider sign the digest of a message by what was set in the middle of it: how
-/// the nonce is made.
-fn sign_as_set(
+/// Has the default provider sign the digest of a message of which something has changed before its
+/// end: the key, or how the nonce is made.
+fn sign_delegated(
     context: &Context<Ecdsa>,
     key: &Arc<Key>,
-    digest: &[u8],
-    signature: &mut [u8],
-) -> Option<usize> {
+    (algorithm, digest): (DigestAlgorithm, &[u8]),
+    size: usize,
+) -> Option<Secret> {
     context.count_delegated();
-    let algorithm = Ecdsa::digest_of(context.ours?)?;
     let functions = context.functions();
     // Before OpenSSL 3.2 there is one way, and this stays what it is.
     let mut nonce_type = 0;
@@ -237,7 +223,8 @@ fn sign_as_set(
         params::uint(core::SIGNATURE_PARAM_NONCE_TYPE, &mut nonce_type),
         OsslParam::END,
     ];
-    SignContext::begin(&context.delegate, functions, key.inner()?, &set)?.sign(digest, signature)
+    SignContext::begin(&context.delegate, functions, key.inner()?, &set)?
+        .signature(digest, size.min(single::SIGNATURE_BYTES_MAX))
 }
 
 /// Longest digest of libcrypto: `EVP_MAX_MD_SIZE`.

@@ -75,15 +75,12 @@ impl Signer for Ed25519 {
         None
     }
 
-    fn sign(context: &Context<Self>, given: &[u8], signature: &mut [u8]) -> Made {
+    fn sign(context: &Context<Self>, given: &[u8], size: usize) -> Made {
         let key = context.key.as_ref().filter(|_| context.ours.is_some());
-        let fits = given.len() <= MESSAGE_BYTES_MAX && signature.len() >= SIGNATURE_BYTES;
+        let fits = given.len() <= MESSAGE_BYTES_MAX && size >= SIGNATURE_BYTES;
         let Some(key) = key.filter(|_| fits) else { return Made::Theirs };
         match batching::run(SignMessage { key: Arc::clone(key), message: given.into() }) {
-            Answer::Done(made) => {
-                signature[..made.0.len()].copy_from_slice(&made.0);
-                return Made::Bytes(made.0.len());
-            }
+            Answer::Done(made) => return Made::Signature(made),
             Answer::Cancelled => return Made::Failed,
             Answer::Failed => count(&process::current().counters().fallbacks),
             Answer::Rejected => {}
@@ -91,8 +88,8 @@ impl Signer for Ed25519 {
         Made::Theirs
     }
 
-    fn sign_message(context: &Context<Self>, message: &[u8], signature: &mut [u8]) -> Made {
-        Self::sign(context, message, signature)
+    fn sign_message(context: &Context<Self>, message: &[u8], size: usize) -> Made {
+        Self::sign(context, message, size)
     }
 }
 

@@ -36,10 +36,7 @@ pub(crate) fn derive(key: &Key, peer: &Key) -> Option<Secret> {
 pub(crate) fn sign_digest(key: &Key, digest: &[u8]) -> Option<Secret> {
     let functions = &key.delegate().algorithms.ecdsa.functions;
     let context = SignContext::begin(key.delegate(), functions, key.inner()?, &[OsslParam::END])?;
-    let mut signature = Secret(vec![0; SIGNATURE_BYTES_MAX]);
-    let length = context.sign(digest, &mut signature.0)?;
-    signature.0.truncate(length);
-    Some(signature)
+    context.signature(digest, SIGNATURE_BYTES_MAX)
 }
 
 /// Nothing but that it is one: the ECDSA signature of a digest.
@@ -82,4 +79,4 @@ pub(crate) fn sign_message(key: &Key, message: &[u8]) -> Option<Secret> {
 }
 
 /// Bytes of the longest ECDSA signature on our curves, in DER.
-const SIGNATURE_BYTES_MAX: usize = 104;
+pub(super) const SIGNATURE_BYTES_MAX: usize = 104;

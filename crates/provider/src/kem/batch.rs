@@ -13,7 +13,7 @@ use widelane_crypto::mlkem::{
 use widelane_ossl_sys::Libcrypto;
 use widelane_secret::Mask;
 
-use crate::batching::kernel::{Outcome, collect};
+use crate::batching::kernel::{Outcome, Verdict, collect};
 use crate::batching::kinds::Kind;
 use crate::batching::{self, Answer, Operation, Request, Secret};
 use crate::choosing::ByPolicy;
@@ -272,21 +272,26 @@ fn decapsulate_all(operations: &[&Decapsulate], kernel: Option<usize>) -> Option
 /// Our key on the curve and the other one, where there is a curve.
 type Pair<'a> = (Option<&'a Arc<CurveKey>>, Option<&'a Arc<CurveKey>>);
 
-/// Writes the curve's part of shared secrets, and says which there are.
+/// Writes the curve's part of shared secrets, and returns a verdict on each.
 fn derive(
     mechanism: &Mechanism,
     pairs: Vec<Pair<'_>>,
     secrets: &mut [&mut [u8]],
     by_kernels: bool,
-) -> Option<Vec<bool>> {
-    let Some(curve) = mechanism.curve else { return Some(vec![true; secrets.len()]) };
+) -> Option<Vec<Verdict>> {
+    let Some(curve) = mechanism.curve else {
+        return Some(secrets.iter().map(|_| Verdict::Done).collect());
+    };
     let pairs: Vec<(&CurveKey, &CurveKey)> =
         pairs.into_iter().map(|(key, peer)| Some((&**key?, &**peer?))).collect::<Option<_>>()?;
     let derived = derive_pairs(curve, &pairs, by_kernels)?;
-    let written = derived.iter().zip(secrets).map(|(outcome, secret)| {
-        let Outcome::Done(made) = outcome else { return false };
-        mechanism.parts_mut(secret, made.0.len()).1.copy_from_slice(&made.0);
-        true
+    let written = derived.iter().zip(secrets).map(|(outcome, secret)| match outcome {
+        Outcome::Done(made) => {
+            mechanism.parts_mut(secret, made.0.len()).1.copy_from_slice(&made.0);
+            Verdict::Done
+        }
+        Outcome::Fault => Verdict::Fault,
+        Outcome::Rejected => Verdict::Rejected,
     });
     Some(written.collect())
 }
@@ -306,9 +311,14 @@ fn derive_pairs(
     Some(pairs.iter().map(derive).collect())
 }
 
-fn settle(outcomes: Vec<mlkem::Outcome>, derived: Vec<bool>, outputs: Vec<Secret>) -> Vec<Outcome> {
-    let settled = |((outcome, is_derived), output)| match (outcome, is_derived) {
-        (mlkem::Outcome::Done, true) => Outcome::Done(output),
+fn settle(
+    outcomes: Vec<mlkem::Outcome>,
+    derived: Vec<Verdict>,
+    outputs: Vec<Secret>,
+) -> Vec<Outcome> {
+    let settled = |((outcome, derived), output)| match (outcome, derived) {
+        (mlkem::Outcome::Done, Verdict::Done) => Outcome::Done(output),
+        (_, Verdict::Fault) => Outcome::Fault,
         _ => Outcome::Rejected,
     };
     outcomes.into_iter().zip(derived).zip(outputs).map(settled).collect()
@@ -332,4 +342,18 @@ fn with_workspace<R>(work: impl FnOnce(&mut Workspace) -> R) -> Option<R> {
     // Error: the thread is ending, and the memory with it.
     let _ = WORKSPACE.try_with(|workspace| workspace.replace(Some(memory)));
     Some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_on_the_curve_is_a_fault() {
+        let outcomes = || vec![mlkem::Outcome::Done; 3];
+        let derived = vec![Verdict::Done, Verdict::Fault, Verdict::Rejected];
+        let outputs = outcomes().iter().map(|_| Secret(Vec::new())).collect();
+        let settled = settle(outcomes(), derived, outputs);
+        assert!(matches!(settled[..], [Outcome::Done(_), Outcome::Fault, Outcome::Rejected]));
+    }
 }

@@ -35,7 +35,7 @@ const FUNCTIONS: KemFunctions = KemFunctions {
     decapsulate_init: Some(decapsulate_init),
     decapsulate: Some(decapsulate),
     freectx: Some(freectx),
-    dupctx: None,
+    dupctx: Some(dupctx),
     set_ctx_params: Some(set_ctx_params),
     settable_ctx_params: Some(settable_ctx_params),
 };
@@ -190,6 +190,18 @@ entry! {
         // SAFETY: the core ends a context of ours.
         drop(unsafe { take::<Context>(context) });
         Some(())
+    }
+
+    fn dupctx(context: *mut c_void) -> *mut c_void {
+        // SAFETY: the core passes a context of ours.
+        let context = unsafe { borrow::<Context>(context) }?;
+        let message = context.message.as_ref().and_then(|message| Message::new(message.bytes()));
+        Some(give(Context {
+            delegate: Arc::clone(&context.delegate),
+            key: context.key.clone(),
+            takes_message: context.takes_message,
+            message,
+        }))
     }
 
     fn encapsulate_init(

@@ -199,6 +199,8 @@ fn generate_ec(
         })
         .collect();
     EC[index].generate_batch(&mut jobs);
+    let faults = jobs.iter().filter(|job| job.outcome == ec::Outcome::FaultDetected).count();
+    add(&process::current().counters().faults_detected, faults);
     jobs.iter().all(|job| job.outcome == ec::Outcome::Done).then_some(())
 }
 

@@ -185,12 +185,13 @@ impl Key {
     fn unlimited_twin(&self, numbers: &Numbers) -> Option<Owned> {
         let functions = &self.delegate.algorithms.rsa.functions;
         let (new, import) = (functions.new?, functions.import?);
-        let mut native: Vec<(&'static CStr, Vec<u8>)> = numbers
-            .found
-            .iter()
-            .map(|(name, big_endian)| (*name, big_endian.iter().rev().copied().collect()))
-            .collect();
+        let native = |(name, number): &(&'static CStr, Vec<u8>)| {
+            (*name, number.iter().rev().copied().collect())
+        };
+        let found = numbers.found.iter().map(native).collect();
+        let mut native = Numbers { found, unusual: false };
         let mut params: Vec<OsslParam> = native
+            .found
             .iter_mut()
             .map(|(name, bytes)| {
                 let data = bytes.as_mut_ptr().cast();
@@ -202,14 +203,11 @@ impl Key {
         let twin = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;
         // SAFETY: the key was made above; `params` has an end.
         let imported = unsafe { import(twin.as_ptr(), core::SELECT_ALL, params.as_ptr()) > 0 };
-        for (_, bytes) in &mut native {
-            wipe(bytes);
-        }
         imported.then_some(twin)
     }
 }
 
-/// The numbers of a private key, big-endian.
+/// The numbers of a private key, wiped in the end; big-endian where nothing else is said.
 #[derive(Default)]
 struct Numbers {
     found: Vec<(&'static CStr, Vec<u8>)>,

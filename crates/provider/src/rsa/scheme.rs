@@ -9,6 +9,7 @@ use widelane_crypto::rsa::encoding::{DigestAlgorithm, pkcs1_sign_encode, pss_enc
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
+use crate::batching::Secret;
 use crate::delegate::{Delegate, SignContext};
 use crate::digest::{Digest, by_name};
 use crate::params::{self, Text};
@@ -87,14 +88,15 @@ impl Scheme {
         Some(encoded)
     }
 
-    /// Signs a digest by the default provider, from the beginning.
+    /// Signs a digest by the default provider, from the beginning; the caller has `size` bytes of
+    /// room.
     pub(super) fn sign_delegated(
         &self,
         delegate: &Delegate,
         key: &Key,
         digest: &[u8],
-        signature: &mut [u8],
-    ) -> Option<usize> {
+        size: usize,
+    ) -> Option<Secret> {
         let (mut padding, mut salt_length) = (self.padding, self.salt_length);
         let mut params = vec![params::int(core::PARAM_PAD_MODE, &mut padding)];
         if !self.digest.as_c_str().is_empty() {
@@ -108,7 +110,8 @@ impl Scheme {
         }
         params.push(OsslParam::END);
         let functions = &delegate.algorithms.rsa_signature.functions;
-        SignContext::begin(delegate, functions, key.as_ptr(), &params)?.sign(digest, signature)
+        SignContext::begin(delegate, functions, key.as_ptr(), &params)?
+            .signature(digest, size.min(key.signature_bytes()?))
     }
 
     /// Bytes of salt of a PSS signature (RFC 8017 section 9.1), by OpenSSL's rules.

@@ -6,7 +6,7 @@ use widelane_bridge::counters::OperationKind;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer};
+use crate::batching::{self, Answer, Secret};
 use crate::counters::count;
 use crate::delegate::Delegate;
 use crate::process;
@@ -48,9 +48,9 @@ impl Signer for Rsa {
         Some(begun)
     }
 
-    fn sign(context: &Context<Self>, given: &[u8], signature: &mut [u8]) -> Made {
+    fn sign(context: &Context<Self>, given: &[u8], size: usize) -> Made {
         match accelerated_key(context) {
-            Some(key) => sign(context, key, given, signature).map_or(Made::Failed, Made::Bytes),
+            Some(key) => sign(context, key, given, size).map_or(Made::Failed, Made::Signature),
             None => Made::Theirs,
         }
     }
@@ -62,12 +62,7 @@ fn accelerated_key(context: &Context<Rsa>) -> Option<&Arc<Key>> {
 }
 
 /// Signs a digest, or whatever is signed where no digest is set.
-fn sign(
-    context: &Context<Rsa>,
-    key: &Arc<Key>,
-    digest: &[u8],
-    signature: &mut [u8],
-) -> Option<usize> {
+fn sign(context: &Context<Rsa>, key: &Arc<Key>, digest: &[u8], size: usize) -> Option<Secret> {
     let scheme = Scheme::of(context.functions(), context.inner()?)?;
     // A program may change the digest when the message is at its end. What was digested is then not
     // what the signature would say.
@@ -75,14 +70,11 @@ fn sign(
         return None;
     }
     match scheme.encode(&context.delegate, key.accelerated()?.private.size(), digest) {
-        Some(encoded) if encoded.len() <= signature.len() => {
+        Some(encoded) if encoded.len() <= size => {
             let (key, input) = (Arc::clone(key), encoded.into());
             let is_signature = scheme.encodes_digests();
             match batching::run(PrivateOperation { key, input, is_signature }) {
-                Answer::Done(result) => {
-                    signature[..result.0.len()].copy_from_slice(&result.0);
-                    return Some(result.0.len());
-                }
+                Answer::Done(result) => return Some(result),
                 Answer::Cancelled => return None,
                 Answer::Failed => count(&process::current().counters().fallbacks),
                 Answer::Rejected => {}
@@ -90,5 +82,5 @@ fn sign(
         }
         _ => context.count_delegated(),
     }
-    scheme.sign_delegated(&context.delegate, key, digest, signature)
+    scheme.sign_delegated(&context.delegate, key, digest, size)
 }

@@ -158,7 +158,9 @@ unsafe extern "C" {
     pub fn EVP_MD_CTX_copy_ex(to: *mut c_void, from: *const c_void) -> c_int;
     pub fn EVP_MD_CTX_free(context: *mut c_void);
     pub fn EVP_MD_CTX_new() -> *mut c_void;
+    pub fn EVP_MD_CTX_set_flags(context: *mut c_void, flags: c_int);
     pub fn EVP_MD_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
+    pub fn EVP_PKEY_CTX_dup(context: *const c_void) -> *mut c_void;
     pub fn EVP_PKEY_CTX_free(context: *mut c_void);
     pub fn EVP_PKEY_CTX_get_params(context: *mut c_void, params: *mut OsslParam) -> c_int;
     pub fn EVP_PKEY_CTX_new_from_name(

@@ -3,15 +3,18 @@
 #![allow(unsafe_code, reason = "calls libcrypto as programs do")]
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use foreign_types::ForeignType;
 use openssl::ec::{EcGroup, EcKey};
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
+use openssl::md::Md;
 use openssl::md_ctx::MdCtx;
 use openssl::nid::Nid;
-use openssl::pkey::{PKey, Private};
+use openssl::pkey::{Id, PKey, Private};
+use openssl::pkey_ctx::PkeyCtx;
 use openssl::rsa::Rsa;
 use openssl::sign::Verifier;
 use widelane_ossl_sys::core::{
@@ -20,6 +23,7 @@ use widelane_ossl_sys::core::{
 
 use crate::common::ffi;
 use crate::common::process::{prefer, setting};
+use crate::pkey::Key;
 
 const PROVIDERS: [&CStr; 2] = [c"?provider=widelane", c"provider=default"];
 
@@ -85,9 +89,26 @@ impl Signing {
     }
 }
 
-fn p256() -> PKey<Private> {
-    let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+fn on_curve(curve: Nid) -> PKey<Private> {
+    let group = EcGroup::from_curve_name(curve).unwrap();
     PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
+}
+
+fn p256() -> PKey<Private> {
+    on_curve(Nid::X9_62_PRIME256V1)
+}
+
+/// A new key that the provider that is preferred holds, and its point.
+fn held(group: &CStr) -> (PKey<Private>, Vec<u8>) {
+    let key = ManuallyDrop::new(Key::make(c"EC", group, true).unwrap());
+    // SAFETY: a key with both halves, which is not freed otherwise.
+    (unsafe { PKey::from_ptr(key.0.cast()) }, key.public())
+}
+
+fn set_public(key: &PKey<Private>, point: &[u8]) {
+    let (key, bytes, length) = (key.as_ptr().cast(), point.as_ptr(), point.len());
+    // SAFETY: the key lives; pointer and length belong to the slice.
+    assert_eq!(unsafe { ffi::EVP_PKEY_set1_encoded_public_key(key, bytes, length) }, 1);
 }
 
 fn text(name: &'static CStr, value: &CStr) -> OsslParam {
@@ -161,6 +182,119 @@ fn how_nonces_are_made_may_be_said_in_the_middle_of_a_message() {
         assert!(verifies(&key, MessageDigest::sha384(), b"message", signature));
     }
     assert_eq!(signatures[0] == signatures[1], has_parameters());
+}
+
+#[test]
+fn a_public_half_that_is_set_in_the_middle_leaves_the_message_as_it_is() {
+    let (_place, _lock) = setting();
+    let places = [c"P-256", c"P-384"].into_iter().flat_map(|it| PROVIDERS.map(|by| (it, by)));
+    for (group, preferred) in places {
+        for in_pieces in [true, false] {
+            prefer(preferred);
+            let (key, point) = held(group);
+            let mut signing = Signing::begin(&key, Some(c"SHA256"), &[OsslParam::END]);
+            let mut signature = Vec::new();
+            if in_pieces {
+                signing.context.digest_sign_update(b"mes").unwrap();
+                set_public(&key, &point);
+                signing.context.digest_sign_update(b"sage").unwrap();
+                signature = signing.finish();
+            } else {
+                set_public(&key, &point);
+                signing.context.digest_sign_to_vec(b"message", &mut signature).unwrap();
+            }
+            let is_good = verifies(&key, MessageDigest::sha256(), b"message", &signature);
+            assert!(is_good, "{group:?}, {preferred:?}, in pieces {in_pieces}");
+        }
+        for (end, expected) in [(b"sage", true), (b"SAGE", false)] {
+            prefer(preferred);
+            let (key, point) = held(group);
+            let mut signature = Vec::new();
+            let mut signing = Signing::begin(&key, Some(c"SHA256"), &[OsslParam::END]);
+            signing.context.digest_sign_to_vec(b"message", &mut signature).unwrap();
+            let [mut in_pieces, mut at_once] = [(); 2].map(|()| {
+                let mut context = MdCtx::new().unwrap();
+                context.digest_verify_init(Some(Md::sha256()), &key).unwrap();
+                context
+            });
+            in_pieces.digest_verify_update(b"mes").unwrap();
+            set_public(&key, &point);
+            in_pieces.digest_verify_update(end).unwrap();
+            let message = [b"mes", &end[..]].concat();
+            let found = [
+                in_pieces.digest_verify_final(&signature).unwrap_or(false),
+                at_once.digest_verify(&message, &signature).unwrap_or(false),
+            ];
+            drop(ErrorStack::get());
+            assert_eq!(found, [expected; 2], "{group:?}, {preferred:?}");
+        }
+    }
+}
+
+/// A context may be told that it signs one message, and is then not copied for the signature.
+#[test]
+fn a_message_that_is_signed_leaves_no_empty_one() {
+    const EVP_MD_CTX_FLAG_FINALISE: c_int = 0x200;
+    let (_place, _lock) = setting();
+    for key in [p256(), PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap()] {
+        for preferred in PROVIDERS {
+            prefer(preferred);
+            let mut signing = Signing::begin(&key, Some(c"SHA256"), &[OsslParam::END]);
+            let context = signing.context.as_ptr().cast();
+            // SAFETY: the context lives.
+            unsafe { ffi::EVP_MD_CTX_set_flags(context, EVP_MD_CTX_FLAG_FINALISE) };
+            signing.context.digest_sign_update(b"message").unwrap();
+            let signature = signing.finish();
+            let mut again = vec![0; key.size()];
+            let bytes = signing.context.digest_sign_final(Some(&mut again)).unwrap_or(0);
+            drop(ErrorStack::get());
+            assert!(verifies(&key, MessageDigest::sha256(), b"message", &signature));
+            let signs_nothing =
+                bytes > 0 && verifies(&key, MessageDigest::sha256(), b"", &again[..bytes]);
+            assert!(!signs_nothing, "{preferred:?}");
+        }
+    }
+}
+
+/// The default provider of OpenSSL 3.0 does not sign with Ed25519 like this.
+#[test]
+fn our_signatures_may_take_the_place_of_what_is_signed() {
+    let (_place, _lock) = setting();
+    let rsa = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+    let keys = [rsa, p256(), on_curve(Nid::SECP384R1), PKey::generate_ed25519().unwrap()];
+    for key in &keys {
+        let digest = (key.id() != Id::ED25519).then_some(c"SHA256");
+        prefer(PROVIDERS[0]);
+        let mut buffer = [7; 256];
+        let (place, mut length) = (buffer.as_mut_ptr(), buffer.len());
+        let signing = Signing::begin(key, digest, &[OsslParam::END]);
+        let context = signing.context.as_ptr().cast();
+        // SAFETY: the buffer is longer than the message and than any signature here.
+        let done = unsafe { ffi::EVP_DigestSign(context, place, &mut length, place, 32) };
+        assert_eq!(done, 1, "{:?}", key.id());
+        prefer(PROVIDERS[1]);
+        let mut verifier = match digest {
+            Some(_) => Verifier::new(MessageDigest::sha256(), key).unwrap(),
+            None => Verifier::new_without_digest(key).unwrap(),
+        };
+        assert!(verifier.verify_oneshot(&buffer[..length], &[7; 32]).unwrap());
+        if digest.is_none() {
+            continue;
+        }
+        prefer(PROVIDERS[0]);
+        let mut buffer = [7; 256];
+        let (place, mut length) = (buffer.as_mut_ptr(), buffer.len());
+        let mut signing = PkeyCtx::new(key).unwrap();
+        signing.sign_init().unwrap();
+        let context = signing.as_ptr().cast();
+        // SAFETY: as above.
+        let done = unsafe { ffi::EVP_PKEY_sign(context, place, &mut length, place, 32) };
+        assert_eq!(done, 1, "{:?}", key.id());
+        prefer(PROVIDERS[1]);
+        let mut verifying = PkeyCtx::new(key).unwrap();
+        verifying.verify_init().unwrap();
+        assert!(verifying.verify(&[7; 32], &buffer[..length]).unwrap());
+    }
 }
 
 #[test]

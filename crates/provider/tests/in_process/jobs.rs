@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use openssl::ec::{EcGroup, EcKey};
 use openssl::hash::MessageDigest;
-use openssl::pkey::{PKey, Private};
+use openssl::nid::Nid;
+use openssl::pkey::{Id, PKey, Private};
 use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{Signer, Verifier};
-use widelane_testkit::rooms::{has_lanes, has_rsa};
+use widelane_testkit::rooms::{has_lanes, has_lanes_of_curves, has_rsa};
 
 use crate::common::ffi;
 use crate::common::process::{grown, in_child, setting};
@@ -105,18 +107,28 @@ impl Drop for Task {
 
 fn sign(key: &PKey<Private>, padding: Padding) -> Vec<u8> {
     let mut signer = Signer::new(MessageDigest::sha256(), key).unwrap();
-    signer.set_rsa_padding(padding).unwrap();
+    if key.id() == Id::RSA {
+        signer.set_rsa_padding(padding).unwrap();
+    }
     signer.sign_oneshot_to_vec(MESSAGE).unwrap()
 }
 
 fn verify(key: &PKey<Private>, padding: Padding, signature: &[u8]) -> bool {
     let mut verifier = Verifier::new(MessageDigest::sha256(), key).unwrap();
-    verifier.set_rsa_padding(padding).unwrap();
+    if key.id() == Id::RSA {
+        verifier.set_rsa_padding(padding).unwrap();
+    }
     verifier.verify_oneshot(signature, MESSAGE).unwrap()
 }
 
 fn key(bits: u32) -> PKey<Private> {
     PKey::from_rsa(Rsa::generate(bits).unwrap()).unwrap()
+}
+
+/// A key of which operations have several lanes wherever those on curves have.
+fn p384() -> PKey<Private> {
+    let group = EcGroup::from_curve_name(Nid::SECP384R1).unwrap();
+    PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
 }
 
 fn paddings() -> impl Iterator<Item = Padding> {
@@ -214,6 +226,44 @@ fn a_callback_is_called_where_one_is_set() {
         assert!(task.step(), "who was called can go on");
         assert!(verify(&task.key, task.padding, task.signature.as_ref().unwrap()));
     }
+}
+
+#[test]
+fn a_callback_may_free_its_wait_context() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn called(wait: *mut c_void) -> c_int {
+        // SAFETY: the test makes another one for its task.
+        unsafe { ffi::ASYNC_WAIT_CTX_free(wait) };
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        1
+    }
+    let (_place, _lock) = setting();
+    let key = p384();
+    sign(&key, Padding::PKCS1);
+    let mut expected = 0;
+    for _ in 0..20 {
+        let mut tasks: Vec<_> = (0..6).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+        let mut parked = Vec::new();
+        for task in &mut tasks {
+            // SAFETY: a wait context, and a function that frees it.
+            let set = unsafe { ffi::ASYNC_WAIT_CTX_set_callback(task.wait, called, task.wait) };
+            assert_eq!(set, 1);
+            if !task.step() {
+                parked.push(task);
+            }
+        }
+        expected += parked.len();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while CALLS.load(Ordering::SeqCst) < expected {
+            assert!(Instant::now() < deadline, "a callback has not returned");
+            thread::yield_now();
+        }
+        for task in parked {
+            // SAFETY: no arguments.
+            task.wait = unsafe { ffi::ASYNC_WAIT_CTX_new() };
+        }
+    }
+    assert_eq!(expected > 0, has_lanes_of_curves());
 }
 
 #[test]
@@ -324,4 +374,42 @@ fn a_child_starts_afresh_at_any_depth() {
     assert_eq!(status, 0, "the child, and its child");
     parked.into_iter().for_each(|task| task.finish());
     assert_eq!(place.counters().len(), processes.max(1) + 2, "each process counts for itself");
+}
+
+#[test]
+fn a_child_made_without_fork_handlers_works_alone_and_ends() {
+    let (_place, _lock) = setting();
+    let key = p384();
+    // In a process that has no threads but its own helper.
+    let status = in_child(|| {
+        for _ in 0..20 {
+            let mut tasks: Vec<_> = (0..3).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+            let parked: Vec<_> =
+                tasks.iter_mut().filter_map(|task| (!task.step()).then_some(task)).collect();
+            parked.into_iter().for_each(|task| task.finish());
+        }
+        // The helper goes to sleep.
+        thread::sleep(Duration::from_millis(50));
+        // The system call itself: no handler of pthread_atfork runs.
+        // SAFETY: the child signs, and ends as programs do.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        if child == 0 {
+            let mut task = Task::new(&key, Padding::PKCS1);
+            let is_signed = task.step()
+                && verify(&key, task.padding, task.signature.as_ref().expect("a signature"));
+            std::process::exit(i32::from(!is_signed));
+        }
+        let child = libc::pid_t::try_from(child).expect("a process");
+        let (mut status, deadline) = (-1, Instant::now() + Duration::from_secs(60));
+        // SAFETY: our own child.
+        while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
+            if Instant::now() > deadline {
+                // SAFETY: as above.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(status, 0, "the child has signed, and its end was no wait");
+    });
+    assert_eq!(status, 0);
 }

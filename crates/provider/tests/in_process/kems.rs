@@ -324,6 +324,34 @@ fn a_given_message_makes_one_secret_whoever_makes_it() {
 }
 
 #[test]
+fn contexts_are_copied_with_all_that_they_have() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for known in KNOWN {
+        let key = Key::of_group(known.name, true);
+        let peer = Key::peer(known.name, &key.public()).expect("a peer");
+        let [ciphertext, secret] = peer.encapsulate().expect("a secret");
+        let context = Context::of(&key);
+        // SAFETY: the context lives.
+        assert_eq!(unsafe { ffi::EVP_PKEY_decapsulate_init(context.0, ptr::null()) }, 1);
+        let copy = context.duplicate();
+        drop((context, key));
+        assert_eq!(copy.decapsulate(&ciphertext).expect("a secret"), secret, "{:?}", known.name);
+    }
+    for name in [c"ML-KEM-512", c"ML-KEM-768", c"ML-KEM-1024"] {
+        let key = Key::from_seed(name, &[3; 64]).expect("a key");
+        let from = [octets(c"ikme", &[5; 32]), OsslParam::END];
+        let context = Context::of(&key);
+        // SAFETY: the context lives; the array has an end.
+        assert_eq!(unsafe { ffi::EVP_PKEY_encapsulate_init(context.0, from.as_ptr()) }, 1);
+        let copy = context.duplicate();
+        let made = [&context, &copy].map(|context| context.encapsulate().expect("a secret"));
+        assert_eq!(made[0], made[1], "{name:?}: one message");
+        assert_ne!(copy.encapsulate().expect("a secret"), made[0], "{name:?}: it serves once");
+    }
+}
+
+#[test]
 fn a_given_message_serves_once_whatever_comes_of_it() {
     let (_place, _lock) = setting();
     prefer(OURS);

@@ -188,17 +188,32 @@ impl Key {
         let context = Context::of(self);
         // SAFETY: the context lives; the array has an end.
         good(unsafe { ffi::EVP_PKEY_encapsulate_init(context.0, params.as_ptr()) })?;
+        context.encapsulate()
+    }
+
+    /// As `ssl_decapsulate` does.
+    pub fn decapsulate(&self, ciphertext: &[u8]) -> Result<Vec<u8>, ErrorStack> {
+        let context = Context::of(self);
+        // SAFETY: the context lives.
+        good(unsafe { ffi::EVP_PKEY_decapsulate_init(context.0, ptr::null()) })?;
+        context.decapsulate(ciphertext)
+    }
+}
+
+impl Context {
+    /// A ciphertext and a secret, by a context that was begun.
+    pub fn encapsulate(&self) -> Result<[Vec<u8>; 2], ErrorStack> {
         let (mut length, mut secret_length) = (0, 0);
         let (nowhere, place) = (ptr::null_mut(), &mut length);
         // SAFETY: only the lengths are asked for.
         good(unsafe {
-            ffi::EVP_PKEY_encapsulate(context.0, nowhere, place, nowhere, &mut secret_length)
+            ffi::EVP_PKEY_encapsulate(self.0, nowhere, place, nowhere, &mut secret_length)
         })?;
         let (mut ciphertext, mut secret) = (vec![0; length], vec![0; secret_length]);
         // SAFETY: pointers and lengths belong to the vectors.
         good(unsafe {
             ffi::EVP_PKEY_encapsulate(
-                context.0,
+                self.0,
                 ciphertext.as_mut_ptr(),
                 &mut length,
                 secret.as_mut_ptr(),
@@ -209,27 +224,18 @@ impl Key {
         Ok([ciphertext, secret])
     }
 
-    /// As `ssl_decapsulate` does.
+    /// The secret in a ciphertext, likewise.
     pub fn decapsulate(&self, ciphertext: &[u8]) -> Result<Vec<u8>, ErrorStack> {
-        let context = Context::of(self);
-        // SAFETY: the context lives.
-        good(unsafe { ffi::EVP_PKEY_decapsulate_init(context.0, ptr::null()) })?;
         let (mut length, bytes) = (0, ciphertext.as_ptr());
         // SAFETY: only the length is asked for.
         good(unsafe {
-            ffi::EVP_PKEY_decapsulate(
-                context.0,
-                ptr::null_mut(),
-                &mut length,
-                bytes,
-                ciphertext.len(),
-            )
+            ffi::EVP_PKEY_decapsulate(self.0, ptr::null_mut(), &mut length, bytes, ciphertext.len())
         })?;
         let mut secret = vec![0; length];
         // SAFETY: pointers and lengths belong to the slices.
         good(unsafe {
             ffi::EVP_PKEY_decapsulate(
-                context.0,
+                self.0,
                 secret.as_mut_ptr(),
                 &mut length,
                 bytes,

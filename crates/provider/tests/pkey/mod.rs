@@ -51,6 +51,14 @@ impl Context {
         assert!(!context.is_null());
         Context(context)
     }
+
+    /// A context that goes on from here by itself.
+    pub fn duplicate(&self) -> Self {
+        // SAFETY: the context lives.
+        let copy = unsafe { ffi::EVP_PKEY_CTX_dup(self.0) };
+        assert!(!copy.is_null(), "it can be copied");
+        Context(copy)
+    }
 }
 
 impl Key {
