@@ -275,7 +275,7 @@ fn rings_of_a_port_share_what_comes_in() {
             }) {}
         }
     }
-    assert_eq!(counts.iter().sum::<usize>(), flows.into(), "each comes in once: {counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), usize::from(flows), "each comes in once: {counts:?}");
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     assert!(others < flows.into(), "{others} frames left by the port");
 }
