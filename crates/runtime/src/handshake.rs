@@ -673,7 +673,8 @@ pub(crate) extern "C" fn current() -> Handle {
         let state = (openssl.SSL_state_string)(handshake.ssl);
         // SAFETY: libssl's own constant strings.
         let state = unsafe { CStr::from_ptr(state) };
-        (handshake.may_park.get() && may_park_in(state)).then(|| handle(handshake))
+        let may_park = handshake.may_park.get() && may_park_in(state, handshake.means);
+        may_park.then(|| handle(handshake))
     });
     current.flatten().unwrap_or(ptr::null_mut())
 }
