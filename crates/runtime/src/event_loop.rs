@@ -3,8 +3,9 @@
 
 mod queue;
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::ffi::{c_int, c_void};
+use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,9 +65,11 @@ pub(crate) struct EventLoop {
     woken_by: Cell<(c_int, c_int)>,
     /// The handshake whose fibre is running, null on the thread's own stack.
     running: Cell<*const Handshake>,
-    /// Where the thread's own stack goes on when the fibre pauses or ends.
+    /// Where the thread's own stack goes on when the fibre pauses or ends; nowhere while none runs.
     own_place: Cell<Place>,
     closing: RefCell<Closing>,
+    /// The thread's own stack, once it was asked for.
+    own_stack: OnceCell<Range<usize>>,
     /// Executed handshakes whose program must be woken.
     ready: Queue,
     /// Executed handshakes that may go on at once.
@@ -91,6 +94,7 @@ impl EventLoop {
             }),
             waiting: Cell::new(-1),
             woken_by: Cell::new((-1, -1)),
+            own_stack: OnceCell::new(),
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
             closing: RefCell::new(Closing::new()),
@@ -110,6 +114,9 @@ impl EventLoop {
             .try_with(|event_loop| {
                 let forks = forks::count();
                 if event_loop.forks.replace(forks) != forks {
+                if event_loop.is_fibre_left() {
+                    event_loop.end_left();
+                }
                     event_loop.leave_to_parent();
                 }
                 f(event_loop)
@@ -125,6 +132,30 @@ impl EventLoop {
         for queue in [&self.warm, &self.own, &self.deferred] {
             queue.clear();
         }
+    /// Whether a callback has left the running fibre by `longjmp`: the thread is on its own stack,
+    /// and so was the call that began or resumed the fibre. Where that was on another stack, the
+    /// program has coroutines, and may come back to the fibre.
+    fn is_fibre_left(&self) -> bool {
+        let Some(handshake) = self.on_fibre() else { return false };
+        let here = fibre::stack_pointer();
+        if handshake.has_on_stack(here) {
+            return false;
+        }
+        let own_stack = self.own_stack.get_or_init(fibre::own_stack);
+        [here, self.own_place.get().address()].iter().all(|place| own_stack.contains(place))
+    }
+
+    /// Ends what `switch_to` has begun and will not come back to.
+    fn end_left(&self) {
+        let Some(handshake) = self.on_fibre() else { return };
+        self.running.set(ptr::null());
+        self.own_place.set(Place::NONE);
+        if let Some(hooks) = provider() {
+            (hooks.fibre)(false);
+        }
+        handshake.end_left(self);
+    }
+
     }
 
     pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
@@ -614,7 +645,7 @@ pub(crate) extern "C" fn pause() {
     EventLoop::with(|event_loop| {
         if let Some(handshake) = event_loop.on_fibre() {
             // SAFETY: `own_place` was filled by the `switch_to` that runs this fibre.
-            unsafe { fibre::switch(handshake.place(), event_loop.own_place.get()) };
+            unsafe { fibre::switch(handshake.place(), event_loop.own_place.replace(Place::NONE)) };
         }
     });
 }

@@ -38,7 +38,7 @@ use widelane_reserve::Stack;
 use crate::closing::{Verdict, Wait};
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::extra_data::{Index, OF_CONNECTIONS};
-use crate::fibre::Place;
+use crate::fibre::{self, Place};
 use crate::interpose::guard_uncancelled;
 use crate::interpreters;
 use crate::methods;
@@ -243,6 +243,21 @@ impl Handshake {
     /// Whether its fibre is what runs on this thread now.
     fn is_on(&self, event_loop: &EventLoop) -> bool {
         event_loop.on_fibre().is_some_and(|running| ptr::eq(running, self))
+    }
+
+    /// A callback has left its fibre by `longjmp`: nothing on its stack is used any more.
+    pub(crate) fn end_left(&self, event_loop: &EventLoop) {
+        self.may_park.set(false);
+        event_loop.recycle(self);
+        self.set_state(State::Idle);
+    }
+
+    /// Whether its fibre's stack has this address.
+    pub(crate) fn has_on_stack(&self, address: usize) -> bool {
+        let stack = self.stack.take();
+        let has = stack.as_ref().is_some_and(|stack| fibre::has_address(stack, address));
+        self.stack.set(stack);
+        has
     }
 
     pub(crate) fn place(&self) -> &Cell<Place> {
