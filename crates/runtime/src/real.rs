@@ -64,9 +64,20 @@ pub(crate) fn find_functions_of_system() {
 
 /// Whether anything of the process is called `name`.
 pub(crate) fn is_defined(name: &CStr) -> bool {
+    !address_of(name).is_null()
+}
+
+/// The version of Python that the process contains, as `PY_VERSION_HEX` has it; from 3.11 on.
+pub(crate) fn python_version() -> Option<c_ulong> {
+    let version = address_of(c"Py_Version").cast::<c_ulong>();
+    // SAFETY: null, or CPython's constant of this type.
+    unsafe { version.as_ref() }.copied()
+}
+
+/// What of the process is called `name`, null if nothing is.
+fn address_of(name: &CStr) -> *mut c_void {
     // SAFETY: a C string; looking up a symbol has no precondition.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    !address.is_null()
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
 /// The next definition of `name` after ours, in the global scope or in a TLS library loaded
