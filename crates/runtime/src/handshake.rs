@@ -316,6 +316,10 @@ fn drive_ours(
     let Some(handshake) = find(ssl).or_else(|| take_in(hooks, event_loop, ssl)) else {
         return Driven::Unknown;
     };
+    if handshake.state() == State::Idle && handshake.has_early_data_for(call) {
+        handshake.tell_early_data(call);
+        return Driven::Told(SSL_READ_EARLY_DATA_SUCCESS);
+    }
     if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
         return told_elsewhere(handshake, call).map_or(Driven::Passed, Driven::Told);
     }

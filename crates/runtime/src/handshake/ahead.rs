@@ -109,6 +109,14 @@ impl Handshake {
         Some(held.restore(real::openssl()?))
     }
 
+    /// Whether early data that was read is left for a call.
+    pub(super) fn has_early_data_for(&self, call: Call) -> bool {
+        let left = self.early_data.take();
+        let is_any_left = !left.is_empty();
+        self.early_data.set(left);
+        is_any_left && call.reads_early_data()
+    }
+
     /// Gives the program the early data that was read, if its call asks for that: as much as it has
     /// room for. Returns whether some is left.
     pub(super) fn tell_early_data(&self, call: Call) -> bool {
