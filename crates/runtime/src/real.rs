@@ -666,6 +666,12 @@ pub(crate) fn dlopen_address() -> *mut c_void {
 }
 
 /// The handle of a library that the program has already loaded.
+/// Forgets what the loader has last failed to do for the calling thread, as its next success would.
+pub(crate) fn clear_loader_error() {
+    // SAFETY: no precondition.
+    unsafe { libc::dlerror() };
+}
+
 pub(crate) fn loaded_library(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: with RTLD_NOLOAD no code of the library runs.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
