@@ -457,6 +457,7 @@ openssl_functions! {
     fn ERR_new();
     fn ERR_peek_error() -> c_ulong;
     fn ERR_pop_to_mark() -> c_int;
+    fn ERR_set_debug(*const c_char, c_int, *const c_char);
     fn ERR_set_mark() -> c_int;
     fn EVP_ASYM_CIPHER_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_ASYM_CIPHER_free(*mut c_void);
@@ -665,13 +666,13 @@ pub(crate) fn dlopen_address() -> *mut c_void {
     next::dlopen.address()
 }
 
-/// The handle of a library that the program has already loaded.
 /// Forgets what the loader has last failed to do for the calling thread, as its next success would.
 pub(crate) fn clear_loader_error() {
     // SAFETY: no precondition.
     unsafe { libc::dlerror() };
 }
 
+/// The handle of a library that the program has already loaded.
 pub(crate) fn loaded_library(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: with RTLD_NOLOAD no code of the library runs.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
