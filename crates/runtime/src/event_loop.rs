@@ -61,8 +61,9 @@ pub(crate) struct EventLoop {
     /// The epoll descriptor that this thread waited for last, −1 if it never did.
     waiting: Cell<c_int>,
     /// The epoll descriptor by which this thread is woken when other workers have finished
-    /// operations of its, and the one that wakes it there; −1 if there is none.
-    woken_by: Cell<(c_int, c_int)>,
+    /// operations of its, how often that had been closed, and the one that wakes it there; −1 if
+    /// there is none.
+    woken_by: Cell<(c_int, u32, c_int)>,
     /// The handshake whose fibre is running, null on the thread's own stack.
     running: Cell<*const Handshake>,
     /// Where the thread's own stack goes on when the fibre pauses or ends; nowhere while none runs.
@@ -90,7 +91,7 @@ impl EventLoop {
         Self {
             mailbox: Arc::new(Mailbox::new()),
             waiting: Cell::new(-1),
-            woken_by: Cell::new((-1, -1)),
+            woken_by: Cell::new((-1, 0, -1)),
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
             own_stack: OnceCell::new(),
@@ -263,12 +264,13 @@ impl EventLoop {
     /// Has this thread's epoll set wake it when other workers have finished operations of its.
     fn listen_for_wakes(&self, hooks: &ProviderHooks, epoll: c_int) {
         let descriptor = (hooks.wake_descriptor)();
-        if descriptor >= 0 && self.woken_by.get() != (epoll, descriptor) {
+        let woken_by = (epoll, registry::closes(epoll), descriptor);
+        if descriptor >= 0 && self.woken_by.get() != woken_by {
             let mut event = epoll_event { events: WAKE_EVENTS, u64: wake_data() };
             HAS_WAKES.store(true, Ordering::Relaxed);
             // Error: the set has it already, or cannot; then what is finished is found later.
             real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, descriptor, &mut event);
-            self.woken_by.set((epoll, descriptor));
+            self.woken_by.set(woken_by);
         }
     }
 
