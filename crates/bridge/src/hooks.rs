@@ -100,7 +100,8 @@ pub struct ProviderHooks {
     /// Whether RSA keys that are loaded before the program forks are to be made known to the
     /// provider then, and not by the worker that first signs with them.
     pub wants_keys: extern "C" fn() -> bool,
-    /// Withdraws the request of handshake `h`; its fibre will see a failed operation when resumed.
+    /// Withdraws the request of handshake `h`, done or not; its fibre will see a failed operation
+    /// when resumed.
     pub cancel: extern "C" fn(h: *mut c_void),
     /// Whether an EC key of these parameters, an array of `OSSL_PARAM` that ends with a null name,
     /// loses nothing where the provider holds it alone.

@@ -3,11 +3,12 @@
 
 mod queue;
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::ffi::{c_int, c_void};
+use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::Arc;
 
 use libc::epoll_event;
 use widelane_bridge::hooks::{Extent, ProviderHooks};
@@ -60,12 +61,15 @@ pub(crate) struct EventLoop {
     /// The epoll descriptor that this thread waited for last, −1 if it never did.
     waiting: Cell<c_int>,
     /// The epoll descriptor by which this thread is woken when other workers have finished
-    /// operations of its, and the one that wakes it there; −1 if there is none.
-    woken_by: Cell<(c_int, c_int)>,
+    /// operations of its, how often that had been closed, and the one that wakes it there; −1 if
+    /// there is none.
+    woken_by: Cell<(c_int, u32, c_int)>,
     /// The handshake whose fibre is running, null on the thread's own stack.
     running: Cell<*const Handshake>,
-    /// Where the thread's own stack goes on when the fibre pauses or ends.
+    /// Where the thread's own stack goes on when the fibre pauses or ends; nowhere while none runs.
     own_place: Cell<Place>,
+    /// The thread's own stack, once it was asked for.
+    own_stack: OnceCell<Range<usize>>,
     closing: RefCell<Closing>,
     /// Executed handshakes whose program must be woken.
     ready: Queue,
@@ -85,14 +89,12 @@ pub(crate) struct EventLoop {
 impl EventLoop {
     fn new() -> Self {
         Self {
-            mailbox: Arc::new(Mailbox {
-                is_filled: AtomicBool::new(false),
-                letters: Mutex::new(Some(Vec::new())),
-            }),
+            mailbox: Arc::new(Mailbox::new()),
             waiting: Cell::new(-1),
-            woken_by: Cell::new((-1, -1)),
+            woken_by: Cell::new((-1, 0, -1)),
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
+            own_stack: OnceCell::new(),
             closing: RefCell::new(Closing::new()),
             ready: Queue::default(),
             warm: Queue::default(),
@@ -112,6 +114,9 @@ impl EventLoop {
                 if event_loop.forks.replace(forks) != forks {
                     event_loop.leave_to_parent();
                 }
+                if event_loop.is_fibre_left() {
+                    event_loop.end_left();
+                }
                 f(event_loop)
             })
             .ok()
@@ -125,6 +130,30 @@ impl EventLoop {
         for queue in [&self.warm, &self.own, &self.deferred] {
             queue.clear();
         }
+    }
+
+    /// Whether a callback has left the running fibre by `longjmp`: the thread is on its own stack,
+    /// and so was the call that began or resumed the fibre. Where that was on another stack, the
+    /// program has coroutines, and may come back to the fibre.
+    fn is_fibre_left(&self) -> bool {
+        let Some(handshake) = self.on_fibre() else { return false };
+        let here = fibre::stack_pointer();
+        if handshake.has_on_stack(here) {
+            return false;
+        }
+        let own_stack = self.own_stack.get_or_init(fibre::own_stack);
+        [here, self.own_place.get().address()].iter().all(|place| own_stack.contains(place))
+    }
+
+    /// Ends what `switch_to` has begun and will not come back to.
+    fn end_left(&self) {
+        let Some(handshake) = self.on_fibre() else { return };
+        self.running.set(ptr::null());
+        self.own_place.set(Place::NONE);
+        if let Some(hooks) = provider() {
+            (hooks.fibre)(false);
+        }
+        handshake.end_left(self);
     }
 
     pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
@@ -217,19 +246,17 @@ impl EventLoop {
     }
 
     fn has_nothing_to_do(&self) -> bool {
-        self.closing.borrow().parked() == 0
-            && self.ready.is_empty()
-            && !self.mailbox.is_filled.load(Ordering::Relaxed)
+        self.closing.borrow().parked() == 0 && self.ready.is_empty() && self.mailbox.is_empty()
     }
 
     /// Frees connections that other threads freed while their fibres were ours.
     fn empty_mailbox(&self) {
-        let is_filled = &self.mailbox.is_filled;
-        if is_filled.load(Ordering::Relaxed) && is_filled.swap(false, Ordering::Acquire) {
-            for ssl in self.mailbox.take() {
-                if handshake::abandon_before_free(ssl) {
-                    real::SSL_free(ssl);
-                }
+        if self.mailbox.is_empty() {
+            return;
+        }
+        for ssl in self.mailbox.take() {
+            if handshake::abandon_before_free(ssl) {
+                real::SSL_free(ssl);
             }
         }
     }
@@ -237,12 +264,13 @@ impl EventLoop {
     /// Has this thread's epoll set wake it when other workers have finished operations of its.
     fn listen_for_wakes(&self, hooks: &ProviderHooks, epoll: c_int) {
         let descriptor = (hooks.wake_descriptor)();
-        if descriptor >= 0 && self.woken_by.get() != (epoll, descriptor) {
+        let woken_by = (epoll, registry::closes(epoll), descriptor);
+        if descriptor >= 0 && self.woken_by.get() != woken_by {
             let mut event = epoll_event { events: WAKE_EVENTS, u64: wake_data() };
             HAS_WAKES.store(true, Ordering::Relaxed);
             // Error: the set has it already, or cannot; then what is finished is found later.
             real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, descriptor, &mut event);
-            self.woken_by.set((epoll, descriptor));
+            self.woken_by.set(woken_by);
         }
     }
 
@@ -614,47 +642,145 @@ pub(crate) extern "C" fn pause() {
     EventLoop::with(|event_loop| {
         if let Some(handshake) = event_loop.on_fibre() {
             // SAFETY: `own_place` was filled by the `switch_to` that runs this fibre.
-            unsafe { fibre::switch(handshake.place(), event_loop.own_place.get()) };
+            unsafe { fibre::switch(handshake.place(), event_loop.own_place.replace(Place::NONE)) };
         }
     });
 }
 
 /// Where other threads leave connections to be freed by the thread that has their fibres.
+///
+/// It has no lock, which a fork in another thread would leave to the child as it is.
 pub(crate) struct Mailbox {
-    is_filled: AtomicBool,
-    /// `None` once the thread has ended.
-    letters: Mutex<Option<Vec<SslToFree>>>,
+    /// The letter that came last, null if there is none, [`ENDED`] once the thread has ended.
+    last: AtomicPtr<Letter>,
 }
 
-struct SslToFree(*mut c_void);
+struct Letter {
+    ssl: *mut c_void,
+    /// The one that came before.
+    next: *mut Letter,
+}
 
-// SAFETY: the program gave the SSL up; exactly one thread takes it out and frees it.
-unsafe impl Send for SslToFree {}
+/// No letter, but an address that none has.
+const ENDED: *mut Letter = ptr::dangling_mut();
 
 impl Mailbox {
-    /// Leaves `ssl` to be freed; `false` if the thread is gone.
-    pub(crate) fn post(&self, ssl: *mut c_void) -> bool {
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(letters) = letters.as_mut() else { return false };
-        letters.push(SslToFree(ssl));
-        self.is_filled.store(true, Ordering::Release);
-        true
+    fn new() -> Self {
+        Self { last: AtomicPtr::new(ptr::null_mut()) }
     }
 
+    fn is_empty(&self) -> bool {
+        self.last.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Leaves `ssl` to be freed; `false` if the thread is gone.
+    pub(crate) fn post(&self, ssl: *mut c_void) -> bool {
+        let mut letter = Box::new(Letter { ssl, next: self.last.load(Ordering::Relaxed) });
+        while letter.next != ENDED {
+            let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+            let next = letter.next;
+            let address = Box::into_raw(letter);
+            match self.last.compare_exchange_weak(next, address, success, failure) {
+                Ok(_) => return true,
+                Err(now) => {
+                    // SAFETY: made by `into_raw` above, and not in the list.
+                    letter = unsafe { Box::from_raw(address) };
+                    letter.next = now;
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes out all that was left. For the thread whose mailbox it is.
     fn take(&self) -> Vec<*mut c_void> {
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        letters
-            .as_mut()
-            .map(core::mem::take)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|ssl| ssl.0)
-            .collect()
+        self.take_and_leave(ptr::null_mut())
+    }
+
+    /// Takes no more letters. For the same thread, once.
+    fn end(&self) {
+        self.take_and_leave(ENDED);
+    }
+
+    fn take_and_leave(&self, last: *mut Letter) -> Vec<*mut c_void> {
+        let mut letter = self.last.swap(last, Ordering::Acquire);
+        core::iter::from_fn(|| {
+            if letter.is_null() {
+                return None;
+            }
+            // SAFETY: made by `into_raw` in `post`, and in nobody else's list any more.
+            let taken = unsafe { Box::from_raw(letter) };
+            letter = taken.next;
+            Some(taken.ssl)
+        })
+        .collect()
     }
 }
 
 impl Drop for EventLoop {
     fn drop(&mut self) {
-        *self.mailbox.letters.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.mailbox.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn letters_of_all_threads_arrive_until_the_end() {
+        const THREADS: usize = 4;
+        const LETTERS: usize = 1_000;
+        let mailbox = Mailbox::new();
+        let mut taken = Vec::new();
+        thread::scope(|scope| {
+            for first in 0..THREADS {
+                let mailbox = &mailbox;
+                scope.spawn(move || {
+                    for number in 0..LETTERS {
+                        let ssl = ptr::without_provenance_mut(first * LETTERS + number);
+                        assert!(mailbox.post(ssl));
+                    }
+                });
+            }
+            while taken.len() < THREADS * LETTERS {
+                taken.extend(mailbox.take().into_iter().map(|ssl| ssl.addr()));
+            }
+        });
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(0..THREADS * LETTERS) && mailbox.is_empty());
+        mailbox.end();
+        assert!(!mailbox.post(ptr::null_mut()));
+    }
+
+    #[test]
+    fn a_fork_while_another_thread_posts_leaves_a_mailbox_that_works() {
+        let (mailbox, is_over) = (Mailbox::new(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    mailbox.post(ptr::null_mut());
+                    mailbox.take();
+                }
+            });
+            for _ in 0..200 {
+                // SAFETY: the child allocates, which the C library allows, and ends.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    // SAFETY: ends a child that hangs.
+                    unsafe { libc::alarm(5) };
+                    let is_taken = mailbox.post(ptr::null_mut()) && !mailbox.take().is_empty();
+                    // SAFETY: ends the child.
+                    unsafe { libc::_exit(c_int::from(!is_taken)) };
+                }
+                let mut status = -1;
+                // SAFETY: waits for our child.
+                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                assert_eq!(status, 0);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     }
 }

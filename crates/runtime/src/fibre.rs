@@ -12,6 +12,8 @@
 use core::arch::naked_asm;
 use core::cell::Cell;
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ops::Range;
 use core::ptr;
 
 use widelane_reserve::Stack;
@@ -27,6 +29,37 @@ pub(crate) fn stack() -> Option<Stack> {
     Stack::map(STACK_BYTES, SPARE_BYTES)
 }
 
+/// Whether a stack made by [`stack`] has this address.
+pub(crate) fn has_address(stack: &Stack, address: usize) -> bool {
+    let top = stack.top().addr();
+    (top - STACK_BYTES..top).contains(&address)
+}
+
+/// Where the stack that is in use ends, or close to it.
+pub(crate) fn stack_pointer() -> usize {
+    let here = 0_u8;
+    ptr::from_ref(&here).addr()
+}
+
+/// The calling thread's own stack; empty if that cannot be told.
+pub(crate) fn own_stack() -> Range<usize> {
+    let mut attributes = MaybeUninit::uninit();
+    // SAFETY: no precondition.
+    let thread = unsafe { libc::pthread_self() };
+    // SAFETY: writes the attributes of this thread if it succeeds.
+    if unsafe { libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) } != 0 {
+        return 0..0;
+    }
+    // SAFETY: written above.
+    let mut attributes = unsafe { attributes.assume_init() };
+    let (mut lowest, mut bytes) = (ptr::null_mut(), 0);
+    // SAFETY: attributes of a thread, and our variables.
+    unsafe { libc::pthread_attr_getstack(&attributes, &mut lowest, &mut bytes) };
+    // SAFETY: made by `pthread_getattr_np`, and not used any more.
+    unsafe { libc::pthread_attr_destroy(&mut attributes) };
+    lowest.addr()..lowest.addr() + bytes
+}
+
 /// Where a suspended flow of control continues: the top of its saved registers.
 ///
 /// A place is used up by switching to it; the switch fills another one with where it came from.
@@ -36,6 +69,10 @@ pub(crate) struct Place(*mut u8);
 impl Place {
     /// No place at all; must be filled by a switch before it is switched to.
     pub(crate) const NONE: Self = Self(ptr::null_mut());
+
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
 
     /// The beginning of a fibre on `stack` that will call `body(argument)`; `body` must never
     /// return.
@@ -135,6 +172,16 @@ mod tests {
             unsafe { switch(&pair.main, pair.fibre.get()) };
         }
         assert_eq!(pair.trace.get(), 12312);
+    }
+
+    #[test]
+    fn stacks_are_told_apart() {
+        let (stack, own) = (stack().expect("memory for one stack"), own_stack());
+        assert!(own.contains(&stack_pointer()) && !has_address(&stack, stack_pointer()));
+        let top = stack.top().addr();
+        assert!(has_address(&stack, top - 1) && !own.contains(&(top - 1)));
+        let other = std::thread::spawn(own_stack).join().expect("a thread that asks");
+        assert!(!other.is_empty() && !other.contains(&stack_pointer()));
     }
 
     #[test]

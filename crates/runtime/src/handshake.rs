@@ -38,7 +38,7 @@ use widelane_reserve::Stack;
 use crate::closing::{Verdict, Wait};
 use crate::event_loop::{EventLoop, Mailbox};
 use crate::extra_data::{Index, OF_CONNECTIONS};
-use crate::fibre::Place;
+use crate::fibre::{self, Place};
 use crate::interpose::guard_uncancelled;
 use crate::interpreters;
 use crate::methods;
@@ -245,6 +245,21 @@ impl Handshake {
         event_loop.on_fibre().is_some_and(|running| ptr::eq(running, self))
     }
 
+    /// A callback has left its fibre by `longjmp`: nothing on its stack is used any more.
+    pub(crate) fn end_left(&self, event_loop: &EventLoop) {
+        self.may_park.set(false);
+        event_loop.recycle(self);
+        self.set_state(State::Idle);
+    }
+
+    /// Whether its fibre's stack has this address.
+    pub(crate) fn has_on_stack(&self, address: usize) -> bool {
+        let stack = self.stack.take();
+        let has = stack.as_ref().is_some_and(|stack| fibre::has_address(stack, address));
+        self.stack.set(stack);
+        has
+    }
+
     pub(crate) fn place(&self) -> &Cell<Place> {
         &self.place
     }
@@ -301,6 +316,10 @@ fn drive_ours(
     let Some(handshake) = find(ssl).or_else(|| take_in(hooks, event_loop, ssl)) else {
         return Driven::Unknown;
     };
+    if handshake.state() == State::Idle && handshake.has_early_data_for(call) {
+        handshake.tell_early_data(call);
+        return Driven::Told(SSL_READ_EARLY_DATA_SUCCESS);
+    }
     if !Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
         return told_elsewhere(handshake, call).map_or(Driven::Passed, Driven::Told);
     }
@@ -673,7 +692,8 @@ pub(crate) extern "C" fn current() -> Handle {
         let state = (openssl.SSL_state_string)(handshake.ssl);
         // SAFETY: libssl's own constant strings.
         let state = unsafe { CStr::from_ptr(state) };
-        (handshake.may_park.get() && may_park_in(state)).then(|| handle(handshake))
+        let may_park = handshake.may_park.get() && may_park_in(state, handshake.means);
+        may_park.then(|| handle(handshake))
     });
     current.flatten().unwrap_or(ptr::null_mut())
 }

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use widelane_bridge::counters::Counters;
 use widelane_bridge::hooks::{Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
 
+use crate::handshake::Means;
 use crate::{event_loop, forks, handshake};
 
 static ATTACHED: AtomicPtr<ProviderHooks> = AtomicPtr::new(ptr::null_mut());
@@ -56,15 +57,19 @@ unsafe extern "C" fn widelane_runtime_attach(hooks: *const ProviderHooks) -> *co
 
 const _: Attach = widelane_runtime_attach;
 
-/// Whether libssl itself, not a callback of the program, is asking for an operation.
+/// Whether an operation may park: libssl itself, not a callback of the program, asks for it.
 ///
 /// The short state names are part of libssl's interface and the same in every version, unlike the
 /// numbers of `OSSL_HANDSHAKE_STATE`: server hello (the key exchange of TLS 1.3), server key
 /// exchange, server certificate verify, client key exchange (that of TLS 1.2, RSA key transport
 /// included), and client certificate verify. A callback may hold locks of the program, so it must
 /// not be left; libssl calls one while it verifies a client's chain.
-pub(crate) fn may_park_in(short_name: &CStr) -> bool {
+///
+/// nginx's QUIC learns that a handshake is complete only from its own call, and calls only when its
+/// client sends more of the handshake. Behind the client's certificate verify nothing follows.
+pub(crate) fn may_park_in(short_name: &CStr, means: Means) -> bool {
     [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE", c"TRCV"].contains(&short_name)
+        && !(means == Means::Posts && short_name == c"TRCV")
 }
 
 /// The handle under which provider and runtime speak of a handshake.
@@ -77,10 +82,16 @@ mod tests {
     #[test]
     fn parks_in_the_states_of_operations_only() {
         for state in [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE", c"TRCV"] {
-            assert!(may_park_in(state));
+            assert!(may_park_in(state, Means::Event) && may_park_in(state, Means::Asks));
         }
         for state in [c"TRCH", c"TRCC", c"TWSC", c"TRCCS", c"PINIT", c"SSLOK", c"UNKWN"] {
-            assert!(!may_park_in(state));
+            assert!(!may_park_in(state, Means::Event));
         }
+    }
+
+    #[test]
+    fn quic_does_not_park_where_the_client_has_said_all() {
+        assert!(may_park_in(c"TWSH", Means::Posts) && may_park_in(c"TWSCV", Means::Posts));
+        assert!(!may_park_in(c"TRCV", Means::Posts));
     }
 }

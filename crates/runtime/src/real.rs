@@ -64,9 +64,20 @@ pub(crate) fn find_functions_of_system() {
 
 /// Whether anything of the process is called `name`.
 pub(crate) fn is_defined(name: &CStr) -> bool {
+    !address_of(name).is_null()
+}
+
+/// The version of Python that the process contains, as `PY_VERSION_HEX` has it; from 3.11 on.
+pub(crate) fn python_version() -> Option<c_ulong> {
+    let version = address_of(c"Py_Version").cast::<c_ulong>();
+    // SAFETY: null, or CPython's constant of this type.
+    unsafe { version.as_ref() }.copied()
+}
+
+/// What of the process is called `name`, null if nothing is.
+fn address_of(name: &CStr) -> *mut c_void {
     // SAFETY: a C string; looking up a symbol has no precondition.
-    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    !address.is_null()
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
 /// The next definition of `name` after ours, in the global scope or in a TLS library loaded
@@ -446,6 +457,7 @@ openssl_functions! {
     fn ERR_new();
     fn ERR_peek_error() -> c_ulong;
     fn ERR_pop_to_mark() -> c_int;
+    fn ERR_set_debug(*const c_char, c_int, *const c_char);
     fn ERR_set_mark() -> c_int;
     fn EVP_ASYM_CIPHER_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_ASYM_CIPHER_free(*mut c_void);
@@ -652,6 +664,12 @@ pub(crate) fn unload(library: *mut c_void) {
 /// The function that loads libraries; its result depends on where it is called.
 pub(crate) fn dlopen_address() -> *mut c_void {
     next::dlopen.address()
+}
+
+/// Forgets what the loader has last failed to do for the calling thread, as its next success would.
+pub(crate) fn clear_loader_error() {
+    // SAFETY: no precondition.
+    unsafe { libc::dlerror() };
 }
 
 /// The handle of a library that the program has already loaded.

@@ -2,17 +2,18 @@
 //!
 //! A finished handshake is reported to the program as an event with the program's own data word,
 //! which only the program's `epoll_ctl` call knows; so those calls are remembered here. One slot
-//! per descriptor number, made of atomics only: it is written by `close` too, which must work in
-//! signal handlers.
+//! per descriptor number, made of atomics only, in pages of the kernel's: it is written by
+//! `epoll_ctl` and `close`, which must work in signal handlers.
 //!
 //! The kernel and this record change one after the other. A thread that changes a registration in
 //! the kernel holds the slot until the record says the same ([`hold`]), so that we never repeat a
 //! registration that the program has just replaced.
+#![allow(unsafe_code, reason = "pages mapped once and shared by all threads")]
 
 use core::ffi::c_int;
 use core::hint;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::OnceLock;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,13 +21,15 @@ use crate::forks;
 use crate::interpose::uncancelled;
 use crate::real;
 
-/// Descriptors per page; a page is allocated when its first descriptor is registered.
+/// Descriptors per page; a page is mapped when its first descriptor is registered.
 const PAGE_SLOTS: usize = 1024;
+
+type Page = [Slot; PAGE_SLOTS];
 
 /// Pages; descriptors from 1,048,576 on are not remembered, and their handshakes not parked.
 const PAGES: usize = 1024;
 
-static TABLE: [OnceLock<Box<[Slot]>>; PAGES] = [const { OnceLock::new() }; PAGES];
+static TABLE: [AtomicPtr<Page>; PAGES] = [const { AtomicPtr::new(ptr::null_mut()) }; PAGES];
 
 /// One `epoll_ctl` registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +49,13 @@ const NAPS_MAX: u32 = 2_000;
 
 const NAP: Duration = Duration::from_micros(50);
 
-/// The epoll descriptor plus one and the event mask (0: not registered), and the data word.
-#[derive(Default)]
+/// The epoll descriptor plus one and the event mask (0: not registered), and the data word. It
+/// begins as zeroes.
 struct Slot {
     who: AtomicU64,
     data: AtomicU64,
+    /// How often the epoll descriptor had been closed when it was registered there.
+    closes_of_set: AtomicU32,
     /// How often the descriptor was closed.
     closes: AtomicU32,
     /// Zero, or the number of forks when a thread took hold of it, plus one.
@@ -115,6 +120,7 @@ pub(crate) fn remember(descriptor: c_int, registration: Registration) {
     let epoll_descriptor = registration.epoll_descriptor as u32 as u64 + 1;
     slot.who.store(0, Ordering::Release);
     slot.data.store(registration.data, Ordering::Release);
+    slot.closes_of_set.store(closes(registration.epoll_descriptor), Ordering::Release);
     slot.who.store(epoll_descriptor << 32 | u64::from(registration.events), Ordering::Release);
 }
 
@@ -171,29 +177,55 @@ pub(crate) fn closes(descriptor: c_int) -> u32 {
     slot(descriptor).map_or(0, |slot| slot.closes.load(Ordering::SeqCst))
 }
 
-/// The registration of `descriptor`, if it has one.
+/// The registration of `descriptor`, if it has one. It ends when its epoll descriptor is closed,
+/// whose number may be another set's then.
 pub(crate) fn look_up(descriptor: c_int) -> Option<Registration> {
     let slot = known_slot(descriptor)?;
     let who = slot.who.load(Ordering::Acquire);
     let data = slot.data.load(Ordering::Acquire);
+    let closes_of_set = slot.closes_of_set.load(Ordering::Acquire);
     if who == 0 || slot.who.load(Ordering::Acquire) != who {
         return None;
     }
     let epoll_descriptor = ((who >> 32) - 1) as c_int;
-    Some(Registration { epoll_descriptor, events: who as u32, data })
+    let registration = Registration { epoll_descriptor, events: who as u32, data };
+    (closes(epoll_descriptor) == closes_of_set).then_some(registration)
 }
 
 /// The slot of `descriptor`, whose page is made if it does not exist.
 fn slot(descriptor: c_int) -> Option<&'static Slot> {
     let (page, index) = position(descriptor)?;
-    let slots = TABLE[page].get_or_init(|| (0..PAGE_SLOTS).map(|_| Slot::default()).collect());
+    let slots = known_page(page).or_else(|| new_page(page))?;
     Some(&slots[index])
 }
 
 /// The same, if its page exists.
 fn known_slot(descriptor: c_int) -> Option<&'static Slot> {
     let (page, index) = position(descriptor)?;
-    Some(&TABLE[page].get()?[index])
+    Some(&known_page(page)?[index])
+}
+
+fn known_page(page: usize) -> Option<&'static Page> {
+    // SAFETY: null, or what `new_page` has published, which is never unmapped.
+    unsafe { TABLE[page].load(Ordering::Acquire).as_ref() }
+}
+
+/// Maps a page, unless another thread does so first. It takes no lock and calls no allocator: a
+/// signal handler may be what calls, or a fork come in between.
+fn new_page(page: usize) -> Option<&'static Page> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping, which replaces none.
+    let mapped = unsafe { libc::mmap(ptr::null_mut(), size_of::<Page>(), access, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED {
+        return None;
+    }
+    let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+    if TABLE[page].compare_exchange(ptr::null_mut(), mapped.cast(), success, failure).is_err() {
+        // SAFETY: mapped above, and not published.
+        unsafe { libc::munmap(mapped, size_of::<Page>()) };
+    }
+    known_page(page)
 }
 
 fn position(descriptor: c_int) -> Option<(usize, usize)> {
@@ -231,6 +263,26 @@ mod tests {
         forget(descriptor);
         assert_eq!(closes(descriptor), before + 1);
         assert_eq!(closes(descriptor + 1), 0);
+    }
+
+    #[test]
+    fn a_registration_ends_with_its_set() {
+        let (descriptor, set) = (5005, 5006);
+        let registration = Registration { epoll_descriptor: set, events: 1, data: 1 };
+        remember(descriptor, registration);
+        assert_eq!(look_up(descriptor), Some(registration));
+        close(set);
+        assert_eq!(look_up(descriptor), None);
+        remember(descriptor, registration);
+        assert_eq!(look_up(descriptor), Some(registration), "another set of this number");
+    }
+
+    #[test]
+    fn threads_agree_on_a_page() {
+        let page = PAGES - 2;
+        let pages = [(); 8].map(|()| thread::spawn(move || new_page(page).unwrap()));
+        let pages = pages.map(|thread| thread.join().unwrap());
+        assert!(pages.iter().all(|it| ptr::eq(*it, pages[0])));
     }
 
     #[test]

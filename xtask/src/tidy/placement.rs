@@ -232,6 +232,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/provider.rs",
         "crates/runtime/src/random.rs",
         "crates/runtime/src/real.rs",
+        "crates/runtime/src/registry.rs",
         "crates/runtime/src/sessions/decoding.rs",
         "crates/runtime/src/sessions/encoding.rs",
         "crates/runtime/src/sessions/storing.rs",

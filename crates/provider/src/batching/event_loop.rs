@@ -4,7 +4,7 @@
 
 mod away;
 
-use std::cell::{LazyCell, RefCell};
+use std::cell::{Cell, LazyCell, RefCell};
 use std::ffi::c_int;
 use std::mem;
 use std::sync::Arc;
@@ -68,6 +68,8 @@ thread_local! {
         membership: Membership::new(),
         forks: process::forks(),
     });
+    /// The handshake that the runtime abandons, though its request is done.
+    static ABANDONED: Cell<Option<Handshake>> = const { Cell::new(None) };
 }
 
 /// What does operations elsewhere for a kind of them.
@@ -354,6 +356,8 @@ impl Waiting {
 
 /// Parks the runtime's fibre until its request is done by [`execute`] or withdrawn by [`cancel`].
 pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
+    // What was abandoned before may have had this one's address, and no fibre to resume.
+    ABANDONED.set(None);
     let kind = request.kind();
     let request = Arc::new(request);
     let parked = Parked { request: Arc::clone(&request), handshake };
@@ -364,6 +368,9 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
     }
     let forks = process::forks();
     for _ in 0..PAUSES_MAX {
+        if ABANDONED.take() == Some(handshake) {
+            return Answer::Cancelled;
+        }
         if let Some(answer) = request.answer().take() {
             return answer;
         }
@@ -451,12 +458,16 @@ fn collect() -> usize {
     finished
 }
 
-/// Withdraws the request of a handshake, if it still waits.
+/// Withdraws the request of a handshake, whose fibre is about to be resumed for the last time: if
+/// the request is done already, its answer is not used.
 pub(crate) fn cancel(handshake: Handshake) {
     let removed = with(|lanes| lanes.remove(|parked| parked.handshake == handshake)).flatten();
-    if let Some(parked) = removed {
-        count(&process::current().counters().jobs_cancelled);
-        *parked.request.answer() = Some(Answer::Cancelled);
+    match removed {
+        Some(parked) => {
+            count(&process::current().counters().jobs_cancelled);
+            *parked.request.answer() = Some(Answer::Cancelled);
+        }
+        None => ABANDONED.set(Some(handshake)),
     }
 }
 

@@ -137,6 +137,10 @@ fn abandon(event_loop: &EventLoop, handshake: &Handshake, is_freed: bool) {
         return;
     }
     handshake.may_park.set(false);
+    // What its operation would let it go on to calls the program with data that may be gone.
+    if let Some(hooks) = provider() {
+        (hooks.cancel)(handle(handshake));
+    }
     let ssl = handshake.ssl;
     if is_freed {
         (openssl.SSL_set_info_callback)(ssl, ignore_info);

@@ -109,6 +109,14 @@ impl Handshake {
         Some(held.restore(real::openssl()?))
     }
 
+    /// Whether early data that was read is left for a call.
+    pub(super) fn has_early_data_for(&self, call: Call) -> bool {
+        let left = self.early_data.take();
+        let is_any_left = !left.is_empty();
+        self.early_data.set(left);
+        is_any_left && call.reads_early_data()
+    }
+
     /// Gives the program the early data that was read, if its call asks for that: as much as it has
     /// room for. Returns whether some is left.
     pub(super) fn tell_early_data(&self, call: Call) -> bool {
@@ -146,6 +154,10 @@ pub(super) struct Held {
 struct Error {
     code: c_ulong,
     text: Option<CString>,
+    /// Where it was raised.
+    file: CString,
+    line: c_int,
+    function: CString,
 }
 
 impl Held {
@@ -168,21 +180,30 @@ impl Held {
 
 impl Error {
     fn take(openssl: &OpenSsl) -> Option<Self> {
-        let (mut text, mut flags) = (ptr::null(), 0);
-        let (file, line, function) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        let code = (openssl.ERR_get_error_all)(file, line, function, &raw mut text, &raw mut flags);
+        let (mut file, mut function, mut text) = (ptr::null(), ptr::null(), ptr::null());
+        let (mut line, mut flags) = (0, 0);
+        let code = (openssl.ERR_get_error_all)(
+            &raw mut file,
+            &raw mut line,
+            &raw mut function,
+            &raw mut text,
+            &raw mut flags,
+        );
         if code == 0 {
             return None;
         }
         let has_text = flags & ERR_TXT_STRING != 0 && !text.is_null();
         // SAFETY: libcrypto says that it is a C string; it lives until the queue is next changed.
         let text = has_text.then(|| unsafe { CStr::from_ptr(text) }.to_owned());
-        Some(Self { code, text })
+        // SAFETY: libcrypto's strings, empty where it has none; they live as long.
+        let [file, function] = [file, function].map(|it| unsafe { CStr::from_ptr(it) }.to_owned());
+        Some(Self { code, text, file, line, function })
     }
 
     fn put_back(&self, openssl: &OpenSsl) {
         let (library, reason) = split(self.code);
         (openssl.ERR_new)();
+        (openssl.ERR_set_debug)(self.file.as_ptr(), self.line, self.function.as_ptr());
         match &self.text {
             // SAFETY: the format takes one C string.
             Some(text) => unsafe {

@@ -47,7 +47,10 @@ extern "C" fn choose(path: *const c_char, caller: *const c_void) -> *const c_voi
 extern "C-unwind" fn open_by_path(path: *const c_char, flags: c_int) -> *mut c_void {
     let library = real::dlopen(path, flags);
     if !library.is_null() {
-        guard_uncancelled((), foreign::keep_apart);
+        guard_uncancelled((), || {
+            foreign::keep_apart();
+            real::clear_loader_error();
+        });
     }
     library
 }

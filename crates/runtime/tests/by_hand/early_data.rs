@@ -27,6 +27,12 @@ fn early_data_of_a_suspended_handshake_are_told() {
 }
 
 #[test]
+fn early_data_are_told_in_parts_to_whoever_has_little_room() {
+    let Some(counters) = accelerated_with_lanes("early_data::scenario_in_parts") else { return };
+    assert_eq!((counters.handshakes, counters.jobs_cancelled), (2, 0), "{counters:?}");
+}
+
+#[test]
 fn a_ticket_that_is_asked_for_later_arrives() {
     let ([accelerated, native], _) = accelerated_and_native("early_data::scenario_later_ticket");
     assert_eq!(accelerated, native);
@@ -72,6 +78,24 @@ fn connect(context: &SslContext, client: &SslContext) -> (Connection, SslStream<
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_early() {
+    early(|_epoll| {
+        // The program waits by other means than epoll: the handshake goes on by itself.
+        // SAFETY: waits for no descriptor.
+        unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
+    });
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_in_parts() {
+    early(|epoll| {
+        while epoll.wait(0).is_some() {}
+        epoll.wait(-1).expect("its turn, which it takes with little room");
+    });
+}
+
+/// Early data of a handshake that is suspended, and executed when the program waits.
+fn early(wait: impl Fn(&Epoll)) {
     let (context, sessions) = (early_context(), Sessions::default());
     let client_context = client_context(&sessions);
     // A thread that has met nobody would not wait again.
@@ -105,9 +129,7 @@ fn scenario_early() {
         (result, buffer[..bytes].to_vec())
     };
     assert_eq!(read(16), (sys::SSL_READ_EARLY_DATA_ERROR, Vec::new()), "it is suspended");
-    // The program waits by other means than epoll: the handshake goes on by itself.
-    // SAFETY: waits for no descriptor.
-    unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
+    wait(&epoll);
     assert_eq!(read(2), (sys::SSL_READ_EARLY_DATA_SUCCESS, b"ea".to_vec()));
     assert_eq!(read(16), (sys::SSL_READ_EARLY_DATA_SUCCESS, b"rly".to_vec()));
     client.get_ref().set_nonblocking(true).expect("our own socket");

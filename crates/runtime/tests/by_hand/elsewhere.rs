@@ -4,21 +4,24 @@
 //! Each test runs this program again under `widelane run`, with the ignored test of the scenario.
 #![allow(unsafe_code, reason = "libssl and epoll by their C interfaces")]
 
-use std::ffi::c_int;
-use std::io::Read;
+use std::ffi::{c_char, c_int};
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use foreign_types::ForeignTypeRef;
+use openssl::error::ErrorStack;
 use openssl::ssl::SslContext;
+use openssl::x509::X509;
 use openssl_sys as sys;
 use widelane_testkit::rooms::has_lanes;
 
 use crate::engines::load;
 use crate::support::by_hand::{
-    Connection, DATA, Epoll, accelerated_with, accelerated_with_lanes, context,
+    BIO_s_socket, Connection, DATA, Epoll, accelerated_with, accelerated_with_lanes, context, file,
 };
 
 #[test]
@@ -34,6 +37,19 @@ fn what_is_freed_while_its_thread_waits_for_company_does_not_go_on() {
 fn whoever_frees_a_connection_waits_for_its_fibre() {
     let Some(counters) = accelerated_with_lanes("elsewhere::scenario_free_running") else { return };
     assert_eq!((counters.jobs_cancelled, counters.parked()), (0, 1), "{counters:?}");
+}
+
+#[test]
+fn what_is_freed_when_its_operation_is_done_does_not_go_on() {
+    let Some(counters) = accelerated_with_lanes("elsewhere::scenario_free_ready") else { return };
+    assert_eq!(counters.jobs_cancelled, 0, "{counters:?}");
+    assert!(counters.parked() > 0, "{counters:?}");
+}
+
+#[test]
+fn errors_of_the_program_outlive_a_handshake_that_goes_on_by_itself() {
+    let Some(counters) = accelerated_with_lanes("elsewhere::scenario_errors") else { return };
+    assert_eq!(counters.parked(), 1, "{counters:?}");
 }
 
 #[test]
@@ -65,10 +81,11 @@ fn callbacks_see_the_socket_of_a_handshake_that_goes_on_by_itself() {
 }
 
 #[test]
-fn threads_that_share_an_epoll_set_hear_of_no_wakes() {
+fn threads_that_share_an_epoll_set_hear_of_no_wakes_and_later_sets_have_them() {
     if has_lanes() {
         let options = ["--combine", "on", "--wait-max", "10ms"];
         accelerated_with("elsewhere::scenario_shared_set", &options);
+        accelerated_with("elsewhere::scenario_later_set", &options);
     }
 }
 
@@ -209,6 +226,52 @@ fn scenario_free_running() {
     epoll.ready(0);
     assert_silent(&peer);
     assert!(connection.sent() > 1000, "it was on its way");
+}
+
+/// How often libssl has told a secret.
+static TOLD: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn tell_secret(_ssl: *const sys::SSL, _line: *const c_char) {
+    TOLD.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_free_ready() {
+    let (context, epoll) = (context(), Epoll::new());
+    // SAFETY: a live context.
+    unsafe { sys::SSL_CTX_set_keylog_callback(context.as_ptr(), Some(tell_secret)) };
+    // SAFETY: libcrypto's constant table.
+    let mut connection = Connection::silent(unsafe { BIO_s_socket() }, &context, false);
+    let hello = std::fs::read(file("hello-of-1.3")).expect("captured");
+    connection.client.write_all(&hello).expect("room");
+    epoll.add(connection.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    assert_eq!(connection.handshake(), -1);
+    while epoll.wait(0).is_some() {}
+    epoll.wait(-1).expect("its operation is done");
+    let told = TOLD.load(Ordering::Relaxed);
+    let given = Given(connection.ssl);
+    thread::spawn(move || { given }.free()).join().expect("a thread that frees");
+    while epoll.wait(0).is_some() {}
+    assert_eq!(TOLD.load(Ordering::Relaxed), told, "its callbacks are not called any more");
+    assert_eq!(connection.sent(), 0);
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_errors() {
+    let (context, _epoll) = (context(), Epoll::new());
+    let connection = Connection::new(&context, false);
+    assert_eq!(connection.handshake(), -1);
+    let errors = X509::from_pem(b"no certificate").expect_err("no certificate");
+    errors.put();
+    // SAFETY: waits for no descriptor, for a millisecond.
+    unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
+    assert!(connection.sent() > 1000, "it went on");
+    let kept = ErrorStack::get();
+    assert!(!kept.errors().is_empty() && kept.errors()[0].line() > 0);
+    assert_eq!(format!("{kept:?}"), format!("{errors:?}"));
+    connection.free();
 }
 
 #[test]
@@ -380,14 +443,7 @@ fn scenario_descriptor() {
 fn scenario_shared_set() {
     let (context, epoll) = (context(), Epoll::new());
     warm_up(&context, &epoll);
-    let mut is_over = false;
-    while !is_over {
-        let connection = Connection::new(&context, false);
-        is_over = waits(&connection, &epoll);
-        epoll.ready(1);
-        connection.free();
-    }
-    let wake = wake_descriptor(&epoll).expect("a thread that waits for others is woken by them");
+    let wake = wait_for_others(&context, &epoll);
     let set = epoll.0;
     // A thread that never had a handshake waits for the same set.
     let hears = thread::spawn(move || Epoll::ready(&Epoll(set), 200));
@@ -396,6 +452,31 @@ fn scenario_shared_set() {
     // SAFETY: eight bytes for an eventfd.
     unsafe { libc::write(wake, (&raw const one).cast(), 8) };
     assert_eq!(hears.join().expect("a thread that waits"), 0, "this is not the program's");
+}
+
+#[test]
+#[ignore = "runs under `accelerated_with`"]
+fn scenario_later_set() {
+    let (context, first) = (context(), Epoll::new());
+    warm_up(&context, &first);
+    wait_for_others(&context, &first);
+    // SAFETY: nobody uses the set any more.
+    unsafe { libc::close(first.0) };
+    let later = Epoll::new();
+    assert_eq!(later.0, first.0, "a set of the same number");
+    wait_for_others(&context, &later);
+}
+
+/// Waits for other workers' operations; what wakes the thread then.
+fn wait_for_others(context: &SslContext, epoll: &Epoll) -> RawFd {
+    let mut is_over = false;
+    while !is_over {
+        let connection = Connection::new(context, false);
+        is_over = waits(&connection, epoll);
+        epoll.ready(1);
+        connection.free();
+    }
+    wake_descriptor(epoll).expect("a thread that waits for others is woken by them")
 }
 
 /// The eventfd in an epoll set.

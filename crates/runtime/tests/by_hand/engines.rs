@@ -27,6 +27,18 @@ fn nginx_with_certificates_named_by_javascript_is_left_alone() {
     assert_eq!(counters.handshakes, 1, "{counters:?}");
 }
 
+#[test]
+fn programs_with_python_3_14_0_are_left_alone() {
+    let counters = accelerated("engines::scenario_python");
+    assert_eq!((counters.handshakes, counters.parked()), (0, 0), "{counters:?}");
+}
+
+#[test]
+fn programs_with_python_3_14_1_are_not() {
+    let counters = accelerated("engines::scenario_later_python");
+    assert_eq!(counters.handshakes, 1, "{counters:?}");
+}
+
 unsafe extern "C" {
     fn SSL_CTX_set_cert_cb(
         context: *mut sys::SSL_CTX,
@@ -72,6 +84,27 @@ fn scenario_ruby() {
     let (context, _epoll) = (context(), Epoll::new());
     define("ruby_init_stack");
     assert!(!is_parked(&context));
+}
+
+/// Loads a library that says which version of Python it is.
+fn define_python(version: &str) {
+    load("python.so", &format!("const unsigned long Py_Version = {version};\n"));
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_python() {
+    let (context, _epoll) = (context(), Epoll::new());
+    define_python("0x030e00f0");
+    assert!(!is_parked(&context));
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_later_python() {
+    let (context, _epoll) = (context(), Epoll::new());
+    define_python("0x030e01f0");
+    assert_eq!(is_parked(&context), has_lanes());
 }
 
 extern "C" fn choose(_ssl: *mut sys::SSL, _argument: *mut c_void) -> c_int {

@@ -11,6 +11,7 @@ mod elsewhere;
 mod engines;
 mod goodbye;
 mod keys;
+mod left;
 mod orders;
 mod parked;
 mod reads;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use widelane_loadgen::{Group, Tally, Work, run};
+use widelane_loadgen::{Group, Shown, Tally, Work, run};
 use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::support;
@@ -96,6 +96,30 @@ fn a_lone_handshake_is_not_kept_waiting() {
     let slowest = tally.latency_ns.max();
     assert!(slowest < 200_000_000, "{slowest} ns");
     server.counters().assert_parked(None);
+}
+
+#[test]
+fn clients_show_certificates() {
+    let (authority, identity) = support::localhost();
+    let (root, client) = authority.issue_chain("client", Kind::P256);
+    let more = format!(
+        "ssl_verify_client on; ssl_client_certificate {}; ssl_verify_depth 3;",
+        root.display()
+    );
+    let Some(server) = nginx(1, &[&identity], &more) else { return };
+    let shown = Shown::read(&client.certificate, &client.key).expect("a chain and its key");
+    let load = widelane_loadgen::Load {
+        protocol: Some("h3".to_owned()),
+        shown: Some(shown),
+        connections: 16,
+        handshakes_max: 160,
+        work: requests(1),
+        ..load_of(server.port, &[&identity])
+    };
+    let tally = run(&load, &AtomicBool::new(false), || ()).expect("a load that can be made").tally;
+    assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+    assert!(tally.full >= 160, "{tally:?}");
+    server.counters().assert_batched();
 }
 
 #[test]

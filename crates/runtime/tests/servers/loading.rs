@@ -144,6 +144,23 @@ fn a_second_openssl_in_the_process_works_as_without_us() {
     }
 }
 
+/// A process without libssl, in which the runtime looks for functions of it in vain.
+#[test]
+fn what_loads_a_library_finds_no_error_of_the_loader() {
+    const PROGRAM: &str = r"
+import ctypes, sys
+error = ctypes.CDLL(None).dlerror
+error.restype = ctypes.c_char_p
+for path in sys.argv[1:]: ctypes.CDLL(path)
+print(error())
+";
+    let counters = tempfile::tempdir().expect("a temporary directory");
+    let [crypto, last] =
+        ["libcrypto.so.3", "libresolv.so.2"].map(|name| system_libraries().join(name));
+    let Some(output) = python(counters.path(), PROGRAM, &[&crypto, &last]) else { return };
+    assert_eq!(text(&output.stdout), "None\n", "{}", text(&output.stderr));
+}
+
 /// A libssl of the program's own under the usual name, as `RPATH` and `LD_LIBRARY_PATH` bring it.
 #[test]
 fn a_bundled_libssl_is_accelerated() {
