@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering}
 use std::sync::{Mutex, Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_vault::fork_generation;
 
 use crate::batching::engine::qat::Devices;
 use crate::batching::queues::Queues;
@@ -25,7 +26,8 @@ use crate::{kem, pool, rsa, stack};
 /// A child gets a new one at its first use: the queues it inherits may be locked by threads that it
 /// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
 pub(crate) struct Process {
-    id: u32,
+    /// That of the process which made it.
+    identity: u64,
     counters: OnceLock<Pages>,
     /// How often it counted in its parent's file, and how many handshakes.
     counted_by_parent: AtomicU32,
@@ -119,8 +121,12 @@ pub(crate) fn instance_begins() {
     INSTANCES.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A provider was unloaded; the last one takes the helper threads with it, which a child does not
-/// have.
+/// A number that tells a process from its parent, also where both have the same PID.
+pub(crate) fn identity() -> u64 {
+    fork_generation().unwrap_or_else(|| std::process::id().into())
+}
+
+/// A provider was unloaded; the last one ends the helper threads. A child has none to end.
 pub(crate) fn instance_ends() {
     if INSTANCES.fetch_sub(1, Ordering::AcqRel) > 1 {
         return;
@@ -137,7 +143,7 @@ impl Process {
     fn new() -> Self {
         let queues = OperationKind::ALL.into_iter().map(Queues::new).collect();
         Process {
-            id: std::process::id(),
+            identity: identity(),
             counters: OnceLock::new(),
             counted_by_parent: AtomicU32::new(0),
             handshakes_by_parent: AtomicU32::new(0),
@@ -148,9 +154,9 @@ impl Process {
     }
 
     /// Whether this is the calling process, and not a parent of it. A child that was made without
-    /// the handlers of `pthread_atfork` (by `_Fork` or `clone`) finds that of its parent.
+    /// the handlers of `pthread_atfork` (by `_Fork` or `clone`) still has its parent's.
     pub(crate) fn is_own(&self) -> bool {
-        self.id == std::process::id()
+        self.identity == identity()
     }
 
     /// The counters of the calling thread.

@@ -697,12 +697,13 @@ entry! {
         // SAFETY: as above.
         unsafe { context.delegate.expect_all(params) };
         let (inner, set_ctx_params) = (context.inner()?, context.functions().set_ctx_params?);
-        // In the middle of a message the digest stays ours; at any other time the default provider
-        // does the rest.
-        if !A::ACCOMPANIED && context.digest.is_none() {
+        // From the first part of a message on the digest stays ours; before that the default
+        // provider does the rest.
+        let is_begun = context.digest.is_some() || context.is_ended;
+        if !A::ACCOMPANIED && !is_begun {
             context.ours = None;
         }
-        context.is_set_midway = context.digest.is_some();
+        context.is_set_midway = is_begun;
         // SAFETY: a context of the default provider, and the core's parameters.
         Some(unsafe { set_ctx_params(inner, params) })
     }
@@ -713,6 +714,9 @@ entry! {
         if let Some(digest) = &context.digest {
             // SAFETY: the core's parameters.
             return Some(unsafe { digest.set_params(params) });
+        }
+        if context.is_ended {
+            return None;
         }
         let (inner, set) = (context.inner()?, context.functions().set_ctx_md_params?);
         // From here on the digest is the default provider's business.

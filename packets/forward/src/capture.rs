@@ -306,7 +306,7 @@ mod tests {
         // Interface, time, lengths.
         let obsolete = block(2, &[0, 0, 0, 3, 3], b"abc");
         let found = error(&[section(0), obsolete].concat());
-        assert!(found.starts_with("has Packet Blocks, which are obsolete;"), "{found}");
+        assert!(found.starts_with("holds obsolete Packet Blocks;"), "{found}");
         assert!(Capture::open(Path::new("/nowhere")).is_err());
     }
 }

@@ -69,7 +69,11 @@ pub enum RoutesError {
         error: BuildError,
     },
     /// The file now has rules of the other version of IP.
-    #[error("{file}: its rules are for {}, and were for {} before", version(!is_v6), version(*is_v6))]
+    #[error(
+        "{file}: its rules are for {now}, and were for {before} before",
+        now = version(!is_v6),
+        before = version(*is_v6)
+    )]
     Version {
         /// The file.
         file: String,

@@ -71,7 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("loadgen", &[]),
     ("meter", &["cpu", "crypto"]),
     ("ossl-sys", &[]),
-    ("provider", &["batch", "bridge", "cpu", "crypto", "ossl-sys", "reserve", "secret"]),
+    ("provider", &["batch", "bridge", "cpu", "crypto", "ossl-sys", "reserve", "secret", "vault"]),
     ("qat-stand-in", &[]),
     ("report", &["results", "tables"]),
     ("reserve", &[]),

@@ -11,12 +11,16 @@ use crate::process;
 /// Does the request; alone and at once, unless more threads do so than there are CPUs and a batch
 /// is worth the sleep of those that join it.
 pub(super) fn run(request: Request) -> Answer {
+    let process = process::current();
+    let queues = process.queues(request.kind());
+    // Neither the queues nor the device are those of a child that no handler has seen.
+    if !process.is_own() {
+        return execute_alone(queues, process.counters(), &request);
+    }
     if let Some(answer) = engine::run_blocking(&request) {
         return answer;
     }
-    let process = process::current();
-    let queues = process.queues(request.kind());
-    if !queues.costs.repay_a_sleep() || !process.is_own() {
+    if !queues.costs.repay_a_sleep() {
         return execute_alone(queues, process.counters(), &request);
     }
     let lead = |batch: &mut Batch<Request>| {

@@ -15,6 +15,7 @@ use widelane_ossl_sys::{AsyncCallback, Libcrypto};
 use crate::batching::request::{Answer, Request};
 use crate::entry::{entry, lend, share, take_back};
 use crate::params::address;
+use crate::process;
 
 /// How the owner of an ASYNC job learns that it can go on.
 #[derive(Clone)]
@@ -53,10 +54,11 @@ struct State {
     callers: Vec<Caller>,
 }
 
-/// A thread that calls a callback. In a child, those of its parent do not return.
+/// A thread that calls a callback. After a fork the child still lists its parent's threads; they
+/// never return, so `close` ignores them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Caller {
-    process: u32,
+    process: u64,
     thread: libc::pthread_t,
 }
 
@@ -111,10 +113,10 @@ impl Signal {
         *request.answer() = Some(answer);
         // Not under the lock: the callback may free the wait context, or wait for a thread that
         // asks whether this job is wanted.
-        if self.line.enter_callback() {
+        if let Some(caller) = self.line.enter_callback() {
             // SAFETY: the wait context exists, so the program expects its callback.
             unsafe { (callback.function)(callback.argument) };
-            self.line.leave_callback();
+            self.line.leave_callback(caller);
         }
     }
 
@@ -140,7 +142,7 @@ impl Callback {
 impl Caller {
     fn this() -> Self {
         // SAFETY: concerns the calling thread.
-        Caller { process: std::process::id(), thread: unsafe { libc::pthread_self() } }
+        Caller { process: process::identity(), thread: unsafe { libc::pthread_self() } }
     }
 
     /// Whether this is another thread of the same process.
@@ -163,21 +165,22 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The calling thread is about to call the callback; false if the wait context is freed.
-    fn enter_callback(&self) -> bool {
-        let mut state = self.state();
-        if state.open {
-            state.callers.push(Caller::this());
-        }
-        state.open
+    /// The calling thread is about to call the callback; nothing if the wait context is freed.
+    fn enter_callback(&self) -> Option<Caller> {
+        let (this, mut state) = (Caller::this(), self.state());
+        state.open.then(|| state.callers.push(this))?;
+        Some(this)
     }
 
-    fn leave_callback(&self) {
-        let (this, mut state) = (Caller::this(), self.state());
+    fn leave_callback(&self, this: Caller) {
+        let mut state = self.state();
         if let Some(place) = state.callers.iter().position(|caller| *caller == this) {
             state.callers.swap_remove(place);
         }
-        self.returned.notify_all();
+        // Only who frees the wait context waits.
+        if !state.open {
+            self.returned.notify_all();
+        }
     }
 
     /// The wait context is being freed: waits until other threads have left its callback.
@@ -254,7 +257,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::batching::execute::new_key;
@@ -323,17 +326,22 @@ mod tests {
         let signal = signal(|line| {
             Box::new(move || {
                 let line = Arc::clone(&line);
+                let (begins, has_begun) = mpsc::channel();
                 thread::spawn(move || {
+                    begins.send(()).expect("somebody waits");
                     line.close();
                     IS_FREED.store(true, Ordering::SeqCst);
                 });
+                has_begun.recv().expect("a thread that frees");
                 thread::sleep(Duration::from_millis(50));
                 WAS_FREED_EARLY.store(IS_FREED.load(Ordering::SeqCst), Ordering::SeqCst);
             })
         });
         deliver(&signal);
         assert!(!WAS_FREED_EARLY.load(Ordering::SeqCst));
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !IS_FREED.load(Ordering::SeqCst) {
+            assert!(Instant::now() < deadline, "it goes on waiting");
             thread::yield_now();
         }
     }

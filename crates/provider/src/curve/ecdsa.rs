@@ -144,10 +144,12 @@ impl Signer for Ecdsa {
         let is_usual = !context.is_set_midway
             && Self::longest(context).is_some_and(|longest| size >= longest)
             && (1..=DIGEST_BYTES_MAX).contains(&given.len());
-        let made = match context.ours.and_then(Self::digest_of) {
-            _ if is_usual => sign(context, key, given),
-            Some(algorithm) => sign_delegated(context, key, (algorithm, given), size),
-            None => return Made::Theirs,
+        let made = if is_usual {
+            sign(context, key, given)
+        } else if let Some(algorithm) = context.ours.and_then(Self::digest_of) {
+            sign_delegated(context, key, (algorithm, given), size)
+        } else {
+            return Made::Theirs;
         };
         made.map_or(Made::Failed, Made::Signature)
     }
@@ -199,8 +201,8 @@ fn sign(context: &Context<Ecdsa>, key: &Arc<Key>, digest: &[u8]) -> Option<Secre
     single::sign_digest(key, digest)
 }
 
-/// Has the default provider sign the digest of a message of which something has changed before its
-/// end: the key, or how the nonce is made.
+/// Has the default provider sign the digest of a message: the key, or how the nonce is made, has
+/// changed since the message began, or the buffer may be too small.
 fn sign_delegated(
     context: &Context<Ecdsa>,
     key: &Arc<Key>,

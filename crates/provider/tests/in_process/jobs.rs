@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -231,9 +231,19 @@ fn a_callback_is_called_where_one_is_set() {
 #[test]
 fn a_callback_may_free_its_wait_context() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
-    unsafe extern "C" fn called(wait: *mut c_void) -> c_int {
+    struct Waiting {
+        wait: *mut c_void,
+        has_paused: AtomicBool,
+    }
+    unsafe extern "C" fn called(waiting: *mut c_void) -> c_int {
+        // SAFETY: the test passes one, and keeps it until all callbacks have returned.
+        let waiting = unsafe { &*waiting.cast::<Waiting>() };
+        // A helper may call before the job has paused, which still uses the wait context.
+        while !waiting.has_paused.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
         // SAFETY: the test makes another one for its task.
-        unsafe { ffi::ASYNC_WAIT_CTX_free(wait) };
+        unsafe { ffi::ASYNC_WAIT_CTX_free(waiting.wait) };
         CALLS.fetch_add(1, Ordering::SeqCst);
         1
     }
@@ -243,12 +253,18 @@ fn a_callback_may_free_its_wait_context() {
     let mut expected = 0;
     for _ in 0..20 {
         let mut tasks: Vec<_> = (0..6).map(|_| Task::new(&key, Padding::PKCS1)).collect();
+        let waiting: Vec<_> = tasks
+            .iter()
+            .map(|task| Waiting { wait: task.wait, has_paused: AtomicBool::new(false) })
+            .collect();
         let mut parked = Vec::new();
-        for task in &mut tasks {
+        for (task, waiting) in tasks.iter_mut().zip(&waiting) {
+            let argument = ptr::from_ref(waiting).cast_mut().cast();
             // SAFETY: a wait context, and a function that frees it.
-            let set = unsafe { ffi::ASYNC_WAIT_CTX_set_callback(task.wait, called, task.wait) };
+            let set = unsafe { ffi::ASYNC_WAIT_CTX_set_callback(task.wait, called, argument) };
             assert_eq!(set, 1);
             if !task.step() {
+                waiting.has_paused.store(true, Ordering::SeqCst);
                 parked.push(task);
             }
         }
