@@ -347,7 +347,7 @@ fn workers_multiply_in_no_wide_register_while_the_lane_process_does() {
     };
     let workers = load_both();
     let lane = of_lane_process(&server);
-    assert!(workers.jobs_lent > 300 && lane.heavy_runs > 0, "{workers:?}, {lane:?}");
+    assert!(workers.jobs_lent > 0 && lane.heavy_runs > 0, "{workers:?}, {lane:?}");
     assert!(lane.lanes > 1 && lane.rsa() >= workers.jobs_lent, "{workers:?}, {lane:?}");
     // Without it workers sign by themselves, and obey their own policy.
     let supervisor = parent(lane_process(&server, &[]));
@@ -496,7 +496,7 @@ fn several_keys_and_kinds_are_told_apart() {
     load_mixed(server.port, &[&rsa, &others[1]], TlsVersion::Tls13, Group::X25519, 16, 1_000);
     let (workers, lane) = (of_workers(&server), of_lane_process(&server));
     if workers.has_lanes() {
-        assert!(workers.jobs_lent > 300 && workers.jobs_refused == 0, "{workers:?}");
+        assert!(workers.jobs_lent > 0 && workers.jobs_refused == 0, "{workers:?}");
         assert!(workers.rsa() == 0 || workers.jobs_taken_back > 0, "{workers:?}");
         assert_eq!(lane.rsa(), lane.jobs_batched + lane.jobs_single, "RSA alone: {lane:?}");
     }
