@@ -1,4 +1,7 @@
-/* Widelane for C: written by cbindgen from crates/c. */
+/* Widelane for C: written by cbindgen from crates/c.
+ *
+ * A function that makes something and fails writes NULL to its place. A batch that is refused as a
+ * whole gives every job the status that the call returns. docs/program/c.md has the rest. */
 
 #ifndef WIDELANE_H
 #define WIDELANE_H
