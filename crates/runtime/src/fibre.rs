@@ -41,6 +41,15 @@ pub(crate) fn stack_pointer() -> usize {
     ptr::from_ref(&here).addr()
 }
 
+/// Whether the caller is a signal handler on a stack of its own (`sigaltstack`).
+pub(crate) fn is_on_signal_stack() -> bool {
+    let mut stack = MaybeUninit::<libc::stack_t>::uninit();
+    // SAFETY: reads this thread's settings into our variable.
+    let done = unsafe { libc::sigaltstack(ptr::null(), stack.as_mut_ptr()) } == 0;
+    // SAFETY: written if the call has succeeded.
+    done && unsafe { stack.assume_init() }.ss_flags & libc::SS_ONSTACK != 0
+}
+
 /// The calling thread's own stack; empty if that cannot be told.
 pub(crate) fn own_stack() -> Range<usize> {
     let mut attributes = MaybeUninit::uninit();
@@ -116,8 +125,11 @@ unsafe extern "C" fn switch_raw(from: *mut *mut u8, to: *mut u8) {
         "push r13",
         "push r14",
         "push r15",
-        "mov [rdi], rsp",
+        // In this order: a signal handler that runs in between finds the place filled only when the
+        // thread is on the other stack.
+        "mov rax, rsp",
         "mov rsp, rsi",
+        "mov [rdi], rax",
         "pop r15",
         "pop r14",
         "pop r13",

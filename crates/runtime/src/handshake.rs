@@ -248,8 +248,19 @@ impl Handshake {
     /// A callback has left its fibre by `longjmp`: nothing on its stack is used any more.
     pub(crate) fn end_left(&self, event_loop: &EventLoop) {
         self.may_park.set(false);
+        // What `go_on_unasked` would have undone.
+        registry::let_go(self.descriptor);
+        plug::forget(self.ssl);
         event_loop.recycle(self);
         self.set_state(State::Idle);
+    }
+
+    /// The program frees it on another stack than that of its running fibre, which so cannot go on
+    /// any more.
+    fn end_if_freed_elsewhere(&self, event_loop: &EventLoop) {
+        if self.is_on(event_loop) && !self.has_on_stack(fibre::stack_pointer()) {
+            event_loop.end_left();
+        }
     }
 
     /// Whether its fibre's stack has this address.
@@ -316,7 +327,7 @@ fn drive_ours(
     let Some(handshake) = find(ssl).or_else(|| take_in(hooks, event_loop, ssl)) else {
         return Driven::Unknown;
     };
-    if handshake.state() == State::Idle && handshake.has_early_data_for(call) {
+    if call.reads_early_data() && handshake.state() == State::Idle && handshake.has_early_data() {
         handshake.tell_early_data(call);
         return Driven::Told(SSL_READ_EARLY_DATA_SUCCESS);
     }
@@ -673,6 +684,7 @@ extern "C" fn free_extra_data(
     if handshake.state() != State::Idle {
         // libssl has freed it by itself, or the program has dropped another reference.
         EventLoop::with(|event_loop| {
+            handshake.end_if_freed_elsewhere(event_loop);
             if Arc::ptr_eq(&handshake.owner, event_loop.mailbox()) {
                 handshake.withdraw(event_loop);
             }

@@ -65,8 +65,9 @@ const _: Attach = widelane_runtime_attach;
 /// included), and client certificate verify. A callback may hold locks of the program, so it must
 /// not be left; libssl calls one while it verifies a client's chain.
 ///
-/// nginx's QUIC learns that a handshake is complete only from its own call, and calls only when its
-/// client sends more of the handshake. Behind the client's certificate verify nothing follows.
+/// nginx's QUIC (up to 1.26, and perhaps later) learns that a handshake is complete only from its
+/// own call, and calls only when its client sends more of the handshake. Behind the client's
+/// certificate verify only Finished follows, usually in the same datagram.
 pub(crate) fn may_park_in(short_name: &CStr, means: Means) -> bool {
     [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE", c"TRCV"].contains(&short_name)
         && !(means == Means::Posts && short_name == c"TRCV")

@@ -74,7 +74,7 @@ pub(crate) fn python_version() -> Option<c_ulong> {
     unsafe { version.as_ref() }.copied()
 }
 
-/// What of the process is called `name`, null if nothing is.
+/// The address of the symbol `name`, or null.
 fn address_of(name: &CStr) -> *mut c_void {
     // SAFETY: a C string; looking up a symbol has no precondition.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
@@ -666,7 +666,7 @@ pub(crate) fn dlopen_address() -> *mut c_void {
     next::dlopen.address()
 }
 
-/// Forgets what the loader has last failed to do for the calling thread, as its next success would.
+/// Clears the thread's `dlerror`, as the next successful call would.
 pub(crate) fn clear_loader_error() {
     // SAFETY: no precondition.
     unsafe { libc::dlerror() };

@@ -2,7 +2,7 @@
 //!
 //! A finished handshake is reported to the program as an event with the program's own data word,
 //! which only the program's `epoll_ctl` call knows; so those calls are remembered here. One slot
-//! per descriptor number, made of atomics only, in pages of the kernel's: it is written by
+//! per descriptor number, made of atomics only, in pages from `mmap`: it is written by
 //! `epoll_ctl` and `close`, which must work in signal handlers.
 //!
 //! The kernel and this record change one after the other. A thread that changes a registration in
@@ -114,13 +114,14 @@ pub(crate) fn hold(descriptor: c_int) -> Hold {
     Hold { held: None }
 }
 
-/// Remembers that `descriptor` was added or modified.
-pub(crate) fn remember(descriptor: c_int, registration: Registration) {
+/// Remembers that `descriptor` was added or modified, when its epoll descriptor had been closed
+/// `closes_of_set` times.
+pub(crate) fn remember(descriptor: c_int, registration: Registration, closes_of_set: u32) {
     let Some(slot) = slot(descriptor) else { return };
     let epoll_descriptor = registration.epoll_descriptor as u32 as u64 + 1;
     slot.who.store(0, Ordering::Release);
     slot.data.store(registration.data, Ordering::Release);
-    slot.closes_of_set.store(closes(registration.epoll_descriptor), Ordering::Release);
+    slot.closes_of_set.store(closes_of_set, Ordering::Release);
     slot.who.store(epoll_descriptor << 32 | u64::from(registration.events), Ordering::Release);
 }
 
@@ -159,6 +160,15 @@ pub(crate) fn keep_open(descriptor: c_int) -> KeptOpen {
         let (none, this) = (0, forks::this_thread());
         slot.used_by.compare_exchange(none, this, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }))
+}
+
+/// Ends what [`keep_open`] has begun on this thread, where that does not come back.
+pub(crate) fn let_go(descriptor: c_int) {
+    if let Some(slot) = known_slot(descriptor) {
+        let (this, success, failure) = (forks::this_thread(), Ordering::Release, Ordering::Relaxed);
+        // Error: this thread does not keep it open.
+        let _ = slot.used_by.compare_exchange(this, 0, success, failure);
+    }
 }
 
 /// A descriptor that is not closed; of others nothing is known.
@@ -236,17 +246,20 @@ fn position(descriptor: c_int) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     #[test]
     fn remembers_the_last_registration_until_forgotten() {
-        let first = Registration { epoll_descriptor: 0, events: 1, data: u64::MAX };
-        let second = Registration { epoll_descriptor: 7, events: 1 << 31 | 4, data: 42 };
+        // Sets that no other test closes.
+        let first = Registration { epoll_descriptor: 5010, events: 1, data: u64::MAX };
+        let second = Registration { epoll_descriptor: 5011, events: 1 << 31 | 4, data: 42 };
         let descriptor = 5000;
         assert_eq!(look_up(descriptor), None);
-        remember(descriptor, first);
+        remember(descriptor, first, 0);
         assert_eq!(look_up(descriptor), Some(first));
-        remember(descriptor, second);
+        remember(descriptor, second, 0);
         assert_eq!(look_up(descriptor), Some(second));
         assert_eq!(look_up(descriptor + 1), None);
         forget(descriptor);
@@ -257,7 +270,7 @@ mod tests {
     fn counts_how_often_a_descriptor_is_closed() {
         let descriptor = 5001;
         let before = closes(descriptor);
-        remember(descriptor, Registration { epoll_descriptor: 3, events: 1, data: 1 });
+        remember(descriptor, Registration { epoll_descriptor: 5012, events: 1, data: 1 }, 0);
         close(descriptor);
         assert_eq!((closes(descriptor), look_up(descriptor)), (before + 1, None));
         forget(descriptor);
@@ -269,18 +282,23 @@ mod tests {
     fn a_registration_ends_with_its_set() {
         let (descriptor, set) = (5005, 5006);
         let registration = Registration { epoll_descriptor: set, events: 1, data: 1 };
-        remember(descriptor, registration);
+        remember(descriptor, registration, closes(set));
         assert_eq!(look_up(descriptor), Some(registration));
         close(set);
         assert_eq!(look_up(descriptor), None);
-        remember(descriptor, registration);
+        remember(descriptor, registration, closes(set));
         assert_eq!(look_up(descriptor), Some(registration), "another set of this number");
     }
 
     #[test]
     fn threads_agree_on_a_page() {
         let page = PAGES - 2;
-        let pages = [(); 8].map(|()| thread::spawn(move || new_page(page).unwrap()));
+        static BARRIER: Barrier = Barrier::new(8);
+        let find = move || {
+            BARRIER.wait();
+            new_page(page).unwrap()
+        };
+        let pages = [(); 8].map(|()| thread::spawn(find));
         let pages = pages.map(|thread| thread.join().unwrap());
         assert!(pages.iter().all(|it| ptr::eq(*it, pages[0])));
     }
@@ -322,15 +340,15 @@ mod tests {
 
     #[test]
     fn descriptors_out_of_range_are_ignored() {
-        let registration = Registration { epoll_descriptor: 3, events: 1, data: 1 };
+        let registration = Registration { epoll_descriptor: 5013, events: 1, data: 1 };
         for descriptor in [-1, c_int::MIN, (PAGES * PAGE_SLOTS) as c_int, c_int::MAX] {
-            remember(descriptor, registration);
+            remember(descriptor, registration, 0);
             forget(descriptor);
             close(descriptor);
             assert_eq!((look_up(descriptor), closes(descriptor)), (None, 0));
         }
         let last = (PAGES * PAGE_SLOTS) as c_int - 1;
-        remember(last, registration);
+        remember(last, registration, 0);
         assert_eq!(look_up(last), Some(registration));
         forget(last);
     }

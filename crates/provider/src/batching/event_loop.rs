@@ -356,7 +356,8 @@ impl Waiting {
 
 /// Parks the runtime's fibre until its request is done by [`execute`] or withdrawn by [`cancel`].
 pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
-    // What was abandoned before may have had this one's address, and no fibre to resume.
+    // A mark may be stale: its handshake was freed without being resumed, and this one may have its
+    // address.
     ABANDONED.set(None);
     let kind = request.kind();
     let request = Arc::new(request);

@@ -28,6 +28,7 @@ pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
         return true;
     }
     let abandoned = |event_loop: &EventLoop| {
+        handshake.end_if_freed_elsewhere(event_loop);
         let is_own = Arc::ptr_eq(&handshake.owner, event_loop.mailbox());
         if is_own && !event_loop.is_on_fibre() {
             abandon(event_loop, handshake, true);
@@ -137,7 +138,8 @@ fn abandon(event_loop: &EventLoop, handshake: &Handshake, is_freed: bool) {
         return;
     }
     handshake.may_park.set(false);
-    // What its operation would let it go on to calls the program with data that may be gone.
+    // Fails its operation even if it is done: a handshake that goes on calls callbacks whose data
+    // may be freed.
     if let Some(hooks) = provider() {
         (hooks.cancel)(handle(handshake));
     }

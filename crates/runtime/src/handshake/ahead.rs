@@ -109,12 +109,12 @@ impl Handshake {
         Some(held.restore(real::openssl()?))
     }
 
-    /// Whether early data that was read is left for a call.
-    pub(super) fn has_early_data_for(&self, call: Call) -> bool {
+    /// Whether early data that was read is left.
+    pub(super) fn has_early_data(&self) -> bool {
         let left = self.early_data.take();
         let is_any_left = !left.is_empty();
         self.early_data.set(left);
-        is_any_left && call.reads_early_data()
+        is_any_left
     }
 
     /// Gives the program the early data that was read, if its call asks for that: as much as it has
@@ -130,7 +130,7 @@ impl Handshake {
         unsafe { buffer.cast::<u8>().copy_from_nonoverlapping(read.as_ptr(), count) };
         // SAFETY: the program's variable for the number of bytes read.
         unsafe { done.write(count) };
-        let left = read.split_off(count);
+        let left = read[count..].to_vec();
         real::wipe(&mut read);
         let is_any_left = !left.is_empty();
         self.early_data.set(left);

@@ -54,6 +54,13 @@ impl Plug {
     }
 }
 
+/// Takes note that a connection with a plug is not gone on with: its plug ends with it.
+pub(super) fn forget(ssl: *const c_void) {
+    if ptr::eq(PLUGGED.get().0, ssl) {
+        PLUGGED.set((ptr::null(), -1));
+    }
+}
+
 /// The socket of a connection that this thread has plugged: callbacks of the program see it as
 /// always.
 pub(crate) fn descriptor_behind(ssl: *const c_void) -> Option<c_int> {

@@ -25,6 +25,8 @@ extern "C-unwind" fn epoll_ctl(
         return real::epoll_ctl(epoll, operation, descriptor, event);
     }
     let _hold = registry::hold(descriptor);
+    // Before the kernel knows it: the set may be closed from then on.
+    let closes = registry::closes(epoll);
     let result = real::epoll_ctl(epoll, operation, descriptor, event);
     if result != 0 {
         return result;
@@ -35,7 +37,8 @@ extern "C-unwind" fn epoll_ctl(
             // SAFETY: the kernel has just read the program's event through this pointer.
             let event = unsafe { event.read() };
             let (events, data) = (event.events, event.u64);
-            registry::remember(descriptor, Registration { epoll_descriptor: epoll, events, data });
+            let registration = Registration { epoll_descriptor: epoll, events, data };
+            registry::remember(descriptor, registration, closes);
         }
         libc::EPOLL_CTL_DEL => registry::forget(descriptor),
         _ => {}
