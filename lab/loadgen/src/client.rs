@@ -1,10 +1,10 @@
 //! Threads of clients: client pools, a warm-up, a window whose edges they pass together.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::ClockId;
@@ -268,6 +268,13 @@ pub fn thread_cpu() -> Duration {
     ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }
 
+/// Time for which the calling thread waited for a CPU; zero where the kernel does not count it.
+pub fn thread_wait() -> Duration {
+    let counted = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = counted.split_ascii_whitespace().nth(1).and_then(|count| count.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
+}
+
 /// Lets the pool work for `time`, or until it `is_enough`.
 fn pass(
     pool: &mut ClientPool,
@@ -308,6 +315,25 @@ mod tests {
     use super::*;
     use crate::plan::{Mix, Trust};
     use crate::tls::{Cipher, Group, TlsVersion};
+
+    #[test]
+    fn threads_that_share_a_cpu_wait_while_others_run() {
+        const SPUN: Duration = Duration::from_millis(400);
+        let allowed = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let cpu = (0..CpuSet::count()).find(|cpu| allowed.is_set(*cpu).unwrap()).unwrap();
+        let spin = || {
+            pin(cpu).unwrap();
+            let (began, ran, waited) = (Instant::now(), thread_cpu(), thread_wait());
+            while began.elapsed() < SPUN {}
+            let [ran, waited] = [thread_cpu() - ran, thread_wait() - waited];
+            (ran.div_duration_f64(SPUN), (ran + waited).div_duration_f64(began.elapsed()))
+        };
+        let shares = thread::scope(|scope| {
+            [(); 4].map(|()| scope.spawn(spin)).map(|thread| thread.join().unwrap())
+        });
+        assert!(shares.iter().any(|(ran, _)| *ran < 0.5), "{shares:?}");
+        assert!(shares.iter().all(|(_, busy)| *busy > 0.9), "{shares:?}");
+    }
 
     #[test]
     fn what_is_done_before_the_window_begins_is_not_counted() {

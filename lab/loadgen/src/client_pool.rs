@@ -24,6 +24,9 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(5);
 /// restarted refuses thousands of connections in less.
 const FAILING_FOR: Duration = Duration::from_secs(1);
 
+/// How often its patience must have passed meanwhile if a server does not answer at all.
+const PATIENCE_PERIODS: u32 = 2;
+
 /// How often connections are looked through for those that take too long.
 const PATROL: Duration = Duration::from_millis(20);
 
@@ -111,14 +114,11 @@ impl ClientPool {
         let wake = self.begin_due().map_or(until, |due| due.min(until)).min(self.next_patrol);
         self.wait(if self.more.is_empty() { wake } else { Instant::now() })?;
         for slot in std::mem::take(&mut self.more) {
-            let step = self.connections[slot].proceed(EventFlags::IN, &mut self.shared);
-            self.conclude(slot, step);
+            self.proceed(slot, EventFlags::IN);
         }
         for index in 0..self.events.len() {
             let Event { flags, data } = self.events[index];
-            let slot = data.u64() as usize;
-            let step = self.connections[slot].proceed(flags, &mut self.shared);
-            self.conclude(slot, step);
+            self.proceed(data.u64() as usize, flags);
         }
         if Instant::now() >= self.next_patrol {
             self.patrol();
@@ -196,14 +196,27 @@ impl ClientPool {
         }
     }
 
+    fn proceed(&mut self, slot: usize, flags: EventFlags) {
+        let answers = self.shared.tally.answers;
+        let step = self.connections[slot].proceed(flags, &mut self.shared);
+        if self.shared.tally.answers > answers {
+            self.note_success();
+        }
+        self.conclude(slot, step);
+    }
+
+    fn note_success(&mut self) {
+        self.failures_in_a_row = 0;
+        self.failing_since = None;
+    }
+
     fn conclude(&mut self, slot: usize, step: Result<Step, Failure>) {
         match step {
             Ok(Step::Waits) => {}
             Ok(Step::More) if self.more.contains(&slot) => {}
             Ok(Step::More) => self.more.push(slot),
             Ok(Step::Done) => {
-                self.failures_in_a_row = 0;
-                self.failing_since = None;
+                self.note_success();
                 self.connections[slot].end();
                 match &mut self.pace {
                     Pacing::Closed { .. } => self.begin(slot, Instant::now()),
@@ -211,6 +224,8 @@ impl ClientPool {
                     Pacing::WindingDown => {}
                 }
             }
+            // It is counted as done, however it ends.
+            Err(_) if self.connections[slot].is_done() => self.conclude(slot, Ok(Step::Done)),
             Err(failure) => self.fail(slot, failure),
         }
     }
@@ -261,11 +276,12 @@ impl ClientPool {
         self.next_patrol = now + PATROL;
         for slot in 0..self.connections.len() {
             let since = self.connections[slot].begun();
-            if since.is_some_and(|since| now.saturating_duration_since(since) > self.patience) {
-                self.fail(slot, Failure::Patience);
-                continue;
-            }
-            let step = self.connections[slot].tick(now, &mut self.shared);
+            let is_over =
+                since.is_some_and(|since| now.saturating_duration_since(since) > self.patience);
+            let step = match is_over {
+                true => Err(Failure::Patience),
+                false => self.connections[slot].tick(now, &mut self.shared),
+            };
             self.conclude(slot, step);
         }
     }
@@ -276,8 +292,11 @@ impl ClientPool {
         let (Some(since), Some((last, failure))) = (self.failing_since, &self.last_failure) else {
             return Ok(());
         };
-        let is_failing = self.failures_in_a_row >= self.failures_max
-            && last.saturating_duration_since(since) >= FAILING_FOR;
+        let lasted = last.saturating_duration_since(since);
+        let is_silent = ErrorKind::of(failure) == ErrorKind::Timeout
+            && lasted >= self.patience.saturating_mul(PATIENCE_PERIODS);
+        let is_failing =
+            lasted >= FAILING_FOR && (self.failures_in_a_row >= self.failures_max || is_silent);
         if !is_failing || matches!(self.pace, Pacing::WindingDown) {
             return Ok(());
         }

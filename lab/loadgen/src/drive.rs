@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::{TICK, pin, thread_cpu, wind_down};
+use crate::client::{TICK, pin, thread_cpu, thread_wait, wind_down};
 use crate::client_pool::ClientPool;
 use crate::load::LoadError;
 use crate::plan::Plan;
@@ -36,7 +36,7 @@ pub struct Course {
 pub struct Outcome {
     /// Measured time.
     pub wall: Duration,
-    /// Largest part of that time for which a thread of clients was on a CPU.
+    /// Largest part of that time for which a thread of clients ran, or waited for a CPU.
     pub busy: f64,
     /// CPU time of all threads of clients.
     pub client_cpu: Duration,
@@ -107,6 +107,8 @@ enum News {
         wall: Duration,
         /// CPU time of the thread.
         cpu: Duration,
+        /// Time for which it waited for a CPU.
+        waited: Duration,
         /// Whether it ended before its time.
         is_cut_short: bool,
     },
@@ -201,10 +203,12 @@ pub fn drive(
                         tell(whole);
                     }
                 }
-                News::Over { wall, cpu, is_cut_short: is_short } => {
+                News::Over { wall, cpu, waited, is_cut_short: is_short } => {
                     outcome.wall = outcome.wall.max(wall);
                     outcome.client_cpu += cpu;
-                    outcome.busy = outcome.busy.max(cpu.as_secs_f64() / wall.as_secs_f64());
+                    // The kernel's clocks differ by a little.
+                    let busy = (cpu + waited).as_secs_f64() / wall.as_secs_f64();
+                    outcome.busy = outcome.busy.max(busy.min(1.0));
                     is_cut_short |= is_short;
                 }
             }
@@ -253,7 +257,7 @@ fn carry_out(
 
     *pool.tally() = Tally::new();
     let began = Instant::now();
-    let cpu_before = thread_cpu();
+    let (cpu_before, waited_before) = (thread_cpu(), thread_wait());
     let end = began + course.window;
     let mut result = Ok(());
     for index in 0.. {
@@ -270,8 +274,9 @@ fn carry_out(
         }
     }
     let cpu = thread_cpu().saturating_sub(cpu_before);
+    let waited = thread_wait().saturating_sub(waited_before);
     let wall = began.elapsed();
-    let _ = news.send(News::Over { wall, cpu, is_cut_short: wall < course.window });
+    let _ = news.send(News::Over { wall, cpu, waited, is_cut_short: wall < course.window });
     result?;
     wind_down(&mut pool, plan.farewell(), ended)
 }

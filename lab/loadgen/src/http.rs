@@ -137,11 +137,15 @@ impl Answer {
             let named = head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
             named.and_then(|field| std::str::from_utf8(field.value).ok()).map(str::trim)
         };
+        // Lists may be given in several fields (RFC 9110, 5.3).
         let says = |name: &str, word: &str| {
-            field(name).is_some_and(|value| value.eq_ignore_ascii_case(word))
+            let named = head.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+            let mut words = named.flat_map(|field| field.value.split(|byte| *byte == b','));
+            words.any(|said| said.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
         };
         self.status = head.code.unwrap_or_default();
-        self.last = says("connection", "close");
+        let is_kept = head.version != Some(0) || says("connection", "keep-alive");
+        self.last = says("connection", "close") || !is_kept;
         self.part = if (100..200).contains(&self.status) {
             Part::Head
         } else if matches!(self.status, 204 | 304) {
@@ -275,6 +279,20 @@ mod tests {
         assert!(empty.is_complete());
         let none = answer("HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n").unwrap();
         assert!(none.is_complete() && none.is_last());
+
+        let body = "Content-Length: 1\r\n\r\n!";
+        for (head, is_last) in [
+            ("HTTP/1.0 200 OK\r\n", true),
+            ("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n", false),
+            ("HTTP/1.1 200 OK\r\nConnection: TE, close\r\n", true),
+            ("HTTP/1.1 200 OK\r\nConnection: TE\r\nConnection: close\r\n", true),
+            ("HTTP/1.1 200 OK\r\nConnection: keep-alive, TE\r\n", false),
+        ] {
+            assert_eq!(answer(&format!("{head}{body}")).unwrap().is_last(), is_last, "{head}");
+        }
+        let coded = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\n!\r\n";
+        assert!(!answer(coded).unwrap().is_complete());
+        assert!(answer(&format!("{coded}0\r\n\r\n")).unwrap().is_complete());
 
         let chunks = "4\r\nwide\r\n4;x=y\r\nlane\r\n0\r\nTrailer: 1\r\n\r\n";
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";

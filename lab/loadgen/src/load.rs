@@ -124,6 +124,12 @@ pub enum LoadError {
         /// The last failure.
         message: String,
     },
+    /// Connections failed for a reason on this side.
+    #[error(
+        "{0} connections of a probe failed on this host, for want of ports, open files or a \
+         network (system): give more --source addresses, fewer connections or another machine"
+    )]
+    OwnHost(u64),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -295,7 +295,7 @@ impl Pace {
 /// How arrivals are spread over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrivals {
-    /// At equal distances.
+    /// At equal distances, on each thread.
     Constant,
     /// Independent of each other: a Poisson process.
     #[default]

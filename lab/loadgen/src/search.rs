@@ -9,7 +9,7 @@ use crate::drive::{Course, GivenUp, Outcome, drive};
 use crate::latency::Latency;
 use crate::load::LoadError;
 use crate::plan::{Arrivals, Pace, Plan, Work};
-use crate::tally::Tally;
+use crate::tally::{ErrorKind, Tally};
 use crate::verdict::{self, Doubt};
 
 /// What is to be kept.
@@ -35,6 +35,19 @@ pub struct Probe {
     pub missed: Option<Missed>,
 }
 
+impl Probe {
+    /// All reasons to doubt it, as a part of the search with `plan`.
+    pub fn doubts(&self, plan: &Plan) -> Vec<Doubt> {
+        verdict::doubts(&Plan { pace: pace(plan, self.rate), ..plan.clone() }, &self.outcome)
+    }
+
+    /// Whether the server refused all connections, as one does that has ended.
+    fn is_refused(&self) -> bool {
+        let tally = &self.outcome.tally;
+        tally.handshakes() == 0 && tally.errors.keys().eq([&ErrorKind::Refused])
+    }
+}
+
 /// Why a goal was missed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Missed {
@@ -55,8 +68,12 @@ pub enum Ending {
     Rate(f64),
     /// Nothing keeps the goal, and this is why.
     Infeasible(String),
+    /// One connection alone kept the goal, but no rate did; why the last one missed it.
+    NeverKept(Missed),
     /// No probe reached its goal twice; the server is not steady enough.
     Unsteady,
+    /// The server has ended: nothing listens any more.
+    Gone,
     /// It was stopped.
     Interrupted,
 }
@@ -77,6 +94,9 @@ const LIMITS_PER_PROBE: u32 = 3;
 
 /// Ratio of rates at which bisection ends.
 const CLOSE: f64 = 1.04;
+
+/// Where a seed has the number of its probe.
+const PROBE_SHIFT: u32 = 48;
 
 /// Rates tried at most until one is too high.
 const DOUBLINGS: u32 = 24;
@@ -111,20 +131,36 @@ pub fn search<E>(
 }
 
 /// Carries out a probe from this host, until `stop` is set. A server that gives up under an open
-/// loop has more than it can bear, which is an answer and no error.
+/// loop has more than it can bear, which is an answer and no error. What fails on this host says
+/// nothing about the server.
 ///
 /// # Errors
 ///
 /// See [`LoadError`].
 pub fn attempt(plan: &Plan, course: &Course, stop: &AtomicBool) -> Result<Outcome, LoadError> {
-    match drive(plan, course, stop, |_, _| ()) {
+    let outcome = match drive(plan, course, stop, |_, _| ()) {
         Err(GivenUp { error: LoadError::Failing { kind, count, .. }, .. })
-            if matches!(plan.pace, Pace::Open { .. }) =>
+            if matches!(plan.pace, Pace::Open { .. }) && kind != ErrorKind::System =>
         {
-            Ok(Outcome::of_failures(kind, count))
+            Outcome::of_failures(kind, count)
         }
-        outcome => outcome.map_err(|given_up| given_up.error),
+        outcome => outcome.map_err(|given_up| given_up.error)?,
+    };
+    match outcome.tally.errors.get(&ErrorKind::System) {
+        Some(count) => Err(LoadError::OwnHost(*count)),
+        None => Ok(outcome),
     }
+}
+
+/// The pace of a probe in the search with `plan`: the rate, or one connection at a time.
+fn pace(plan: &Plan, rate: Option<f64>) -> Pace {
+    let ramp = Duration::ZERO;
+    let Some(rate) = rate else { return Pace::Closed { connections: 1, ramp } };
+    let (arrivals, connections_max) = match plan.pace {
+        Pace::Open { arrivals, connections_max, .. } => (arrivals, connections_max),
+        Pace::Closed { connections, .. } => (Arrivals::Poisson, connections),
+    };
+    Pace::Open { rate, arrivals, ramp, connections_max }
 }
 
 fn busy(probe: &Probe) -> f64 {
@@ -146,13 +182,12 @@ struct Searched<'a, E> {
 impl<E> Searched<'_, E> {
     fn run(&mut self) -> Result<Ending, E> {
         // One connection at a time: what takes too long alone will not be faster in company.
-        let alone = Pace::Closed { connections: 1, ramp: Duration::ZERO };
-        let alone = self.probe(alone)?;
+        let alone = self.probe(None)?;
         if alone.outcome.interrupted {
             return Ok(Ending::Interrupted);
         }
-        if alone.missed.is_some() {
-            return Ok(Ending::Infeasible(self.arithmetic(&alone)));
+        if let Some(missed) = alone.missed {
+            return Ok(Ending::Infeasible(self.why_not_alone(&alone, missed)));
         }
         let each = self.plan.work.count();
         let done = alone.outcome.tally.handshakes().max(alone.outcome.tally.answers / each);
@@ -163,12 +198,12 @@ impl<E> Searched<'_, E> {
         let mut rate = begin.max(1.0 / self.course.window.as_secs_f64());
         for _ in 0..DOUBLINGS {
             match self.probe_rate(rate)? {
-                None => return Ok(Ending::Interrupted),
-                Some(true) => {
+                Err(ending) => return Ok(ending),
+                Ok(None) => {
                     kept.push(rate);
                     rate *= 2.0;
                 }
-                Some(false) => {
+                Ok(Some(_)) => {
                     too_high = Some(rate);
                     break;
                 }
@@ -180,45 +215,46 @@ impl<E> Searched<'_, E> {
         while high / low > CLOSE {
             let middle = (low * high).sqrt();
             match self.probe_rate(middle)? {
-                None => return Ok(Ending::Interrupted),
-                Some(true) => {
+                Err(ending) => return Ok(ending),
+                Ok(None) => {
                     kept.push(middle);
                     low = middle;
                 }
-                Some(false) => high = middle,
+                Ok(Some(_)) => high = middle,
             }
+        }
+        let last_missed = self.probes.last().and_then(|probe| probe.missed);
+        if let Some(missed) = last_missed.filter(|_| kept.is_empty()) {
+            return Ok(Ending::NeverKept(missed));
         }
         for best in kept.into_iter().rev().take(2) {
             match self.probe_rate(best)? {
-                None => return Ok(Ending::Interrupted),
-                Some(true) => return Ok(Ending::Rate(best)),
-                Some(false) => {}
+                Err(ending) => return Ok(ending),
+                Ok(None) => return Ok(Ending::Rate(best)),
+                Ok(Some(_)) => {}
             }
         }
         Ok(Ending::Unsteady)
     }
 
-    /// Whether the goal is kept at `rate`; none if stopped.
-    fn probe_rate(&mut self, rate: f64) -> Result<Option<bool>, E> {
-        let (arrivals, connections_max) = match self.plan.pace {
-            Pace::Open { arrivals, connections_max, .. } => (arrivals, connections_max),
-            Pace::Closed { connections, .. } => (Arrivals::Poisson, connections),
-        };
-        let ramp = Duration::ZERO;
-        let probe = self.probe(Pace::Open { rate, arrivals, ramp, connections_max })?;
-        Ok((!probe.outcome.interrupted).then_some(probe.missed.is_none()))
+    /// Why the goal is missed at `rate`, if it is; or how that ends the search.
+    fn probe_rate(&mut self, rate: f64) -> Result<Result<Option<Missed>, Ending>, E> {
+        let probe = self.probe(Some(rate))?;
+        Ok(match probe.outcome.interrupted {
+            true => Err(Ending::Interrupted),
+            false if probe.is_refused() => Err(Ending::Gone),
+            false => Ok(probe.missed),
+        })
     }
 
-    fn probe(&mut self, pace: Pace) -> Result<Probe, E> {
+    fn probe(&mut self, rate: Option<f64>) -> Result<Probe, E> {
         let plan = Plan {
-            pace,
+            pace: pace(self.plan, rate),
+            // Each probe has arrivals of its own. Agents and threads count seeds in lower bits.
+            seed: self.plan.seed.wrapping_add((self.probes.len() as u64) << PROBE_SHIFT),
             // What takes longer than a probe is counted as unfinished.
             patience: self.plan.patience.max(self.course.window),
             ..self.plan.clone()
-        };
-        let rate = match pace {
-            Pace::Open { rate, .. } => Some(rate),
-            Pace::Closed { .. } => None,
         };
         let outcome = (self.attempt)(&plan, &self.course)?;
         let latency = latency(&plan.work, &outcome.tally, self.goal);
@@ -239,6 +275,18 @@ impl<E> Searched<'_, E> {
     }
 
     /// Why one connection alone does not keep the goal.
+    fn why_not_alone(&self, alone: &Probe, missed: Missed) -> String {
+        let kinds: Vec<_> = alone.outcome.tally.errors.keys().map(|kind| kind.name()).collect();
+        match missed {
+            Missed::Latency => self.arithmetic(alone),
+            Missed::Failures(_) => {
+                format!("one connection alone: {missed} ({})", kinds.join(", "))
+            }
+            Missed::Behind | Missed::Nothing => format!("one connection alone: {missed}"),
+        }
+    }
+
+    /// How much longer than its limit one connection alone takes.
     fn arithmetic(&self, alone: &Probe) -> String {
         let limit = self.goal.latency_max.as_secs_f64();
         let tally = &alone.outcome.tally;

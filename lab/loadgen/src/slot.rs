@@ -43,6 +43,11 @@ impl Slot {
         each!(self, connection => connection.unfinished_since())
     }
 
+    /// Whether the present connection has done its work, so that only its end is awaited.
+    pub fn is_done(&self) -> bool {
+        !self.is_idle() && self.unfinished_since().is_none()
+    }
+
     /// When the present connection, or its last request, has begun.
     pub fn begun(&self) -> Option<Instant> {
         each!(self, connection => connection.begun())

@@ -271,6 +271,7 @@ impl ErrorKind {
             Failure::System(error) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => ErrorKind::Refused,
                 io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => ErrorKind::Reset,
+                io::ErrorKind::TimedOut => ErrorKind::Timeout,
                 _ => ErrorKind::System,
             },
             Failure::Tls(rustls::Error::InvalidCertificate(CertificateError::BadSignature)) => {

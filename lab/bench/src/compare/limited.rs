@@ -86,6 +86,10 @@ impl Searched {
             }
             Ending::Rate(_) => None,
             Ending::Infeasible(why) => Some((Status::NotApplicable, format!("infeasible: {why}"))),
+            Ending::NeverKept(missed) => {
+                Some((Status::Rejected, format!("no rate was kept; the lowest one: {missed}")))
+            }
+            Ending::Gone => Some((Status::Rejected, "the server has ended".to_owned())),
             Ending::Unsteady | Ending::Interrupted => {
                 Some((Status::Rejected, "no rate was kept twice".to_owned()))
             }

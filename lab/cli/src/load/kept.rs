@@ -256,7 +256,11 @@ pub fn search(target: &Target, found: &Found, goal: &Goal, ending: &str, results
     let tone = match &found.ending {
         Ending::Rate(_) if !found.client_bound => Tone::Better,
         Ending::Infeasible(_) => Tone::Worse,
-        Ending::Rate(_) | Ending::Unsteady | Ending::Interrupted => Tone::Unknown,
+        Ending::Rate(_)
+        | Ending::NeverKept(_)
+        | Ending::Unsteady
+        | Ending::Gone
+        | Ending::Interrupted => Tone::Unknown,
     };
     results.complete = !matches!(found.ending, Ending::Interrupted);
     results.answer = answer(tone, sentence(ending), format!("{} probes.", found.probes.len()));
@@ -287,7 +291,7 @@ pub fn search(target: &Target, found: &Found, goal: &Goal, ending: &str, results
 
 /// What a reader of a search must know whose clients had no more to give.
 pub const CLIENT_BOUND: &str = "The clients were the bottleneck: the server can do more than this. \
-                                Give them more threads or another machine.";
+                                Give them more threads and CPUs, or another machine.";
 
 fn finished(probe: &Probe) -> f64 {
     let seconds = probe.outcome.wall.as_secs_f64().max(f64::MIN_POSITIVE);

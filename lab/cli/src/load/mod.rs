@@ -174,7 +174,7 @@ Examples:
 /// How arrivals are spread.
 #[derive(Clone, Copy, ValueEnum)]
 enum Spread {
-    /// At equal distances
+    /// At equal distances on each thread of clients
     Constant,
     /// Independent of each other
     Poisson,
@@ -462,7 +462,7 @@ fn run_search(
     };
     live.finish();
     let found = found?;
-    let shown = shown::Search::of(&found, &plan.work, goal);
+    let shown = shown::Search::of(&found, plan, goal);
     let (target, ending) = (&args.target, shown.ending());
     let written = args.keep.here(|results| kept::search(target, &found, goal, ending, results));
     match args.json {
@@ -473,7 +473,11 @@ fn run_search(
     match found.ending {
         Ending::Rate(_) => Ok(ExitCode::SUCCESS),
         Ending::Infeasible(_) => Ok(ExitCode::FAILURE),
-        Ending::Unsteady => bail!("no rate was kept twice; probe longer, or on a quieter machine"),
+        Ending::NeverKept(_) => {
+            bail!("{ending}; probe longer or on a quieter machine, or allow a higher latency")
+        }
+        Ending::Unsteady => bail!("{ending}; probe longer, or on a quieter machine"),
+        Ending::Gone => bail!("{ending}; see what it logged when it ended"),
         Ending::Interrupted => bail!("interrupted"),
     }
 }

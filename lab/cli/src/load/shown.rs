@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use serde::Serialize;
-use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Probe, Work};
+use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Plan, Probe, Work};
 use widelane_tables::{Block, Kind, Style, Table, Tone, show};
 
 use super::fleet::{Agent, Fleet};
@@ -223,18 +223,25 @@ struct Probed {
 
 impl Search {
     /// Sums up what was found.
-    pub fn of(found: &Found, work: &Work, goal: &Goal) -> Self {
+    pub fn of(found: &Found, plan: &Plan, goal: &Goal) -> Self {
         let probed = |probe: &Probe| Probed {
             rate: probe.rate,
             latency_s: probe.latency.as_secs_f64(),
             missed: probe.missed.map(|missed| missed.to_string()),
-            load: Load::of(&probe.outcome, work, &[], Vec::new(), None),
+            load: Load::of(&probe.outcome, &plan.work, &probe.doubts(plan), Vec::new(), None),
         };
         let limit = format!("p{} of {}", goal.percentile, time(goal.latency_max.as_secs_f64()));
         let (rate, ending) = match &found.ending {
             Ending::Rate(rate) => (Some(*rate), format!("{rate:.1} per second keep {limit}")),
             Ending::Infeasible(why) => (None, format!("infeasible: {why}")),
+            Ending::NeverKept(missed) => {
+                let last = found.probes.last().and_then(|probe| probe.rate).unwrap_or_default();
+                let why =
+                    format!("no rate kept {limit} even once; at {last:.1} per second: {missed}");
+                (None, why)
+            }
             Ending::Unsteady => (None, format!("no rate kept {limit} twice")),
+            Ending::Gone => (None, "the server has ended and refuses all connections".to_owned()),
             Ending::Interrupted => (None, "interrupted".to_owned()),
         };
         Search {
@@ -314,4 +321,52 @@ pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use widelane_loadgen::{Arrivals, Cipher, Group, Missed, Mix, Pace, Tally, TlsVersion, Trust};
+
+    use super::*;
+
+    #[test]
+    fn each_probe_has_its_doubts() {
+        let plan = Plan {
+            target: (Ipv4Addr::LOCALHOST, 1).into(),
+            sources: Vec::new(),
+            trust: Trust::Anyone,
+            mix: Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, Group::X25519, "localhost"),
+            work: Work::Handshake,
+            pace: Pace::Open {
+                rate: 0.0,
+                arrivals: Arrivals::Poisson,
+                ramp: Duration::ZERO,
+                connections_max: 100,
+            },
+            patience: Duration::from_secs(1),
+            seed: 0,
+        };
+        let outcome = Outcome {
+            wall: Duration::from_secs(1),
+            busy: 0.1,
+            client_cpu: Duration::ZERO,
+            tally: Tally { due: 1000, done: 500, full: 500, ..Tally::new() },
+            interrupted: false,
+        };
+        let missed = Missed::Behind;
+        let latency = Duration::from_millis(1);
+        let probe = Probe { rate: Some(1000.0), outcome, latency, missed: Some(missed) };
+        let ending = Ending::NeverKept(missed);
+        let found = Found { ending, probes: vec![probe], client_bound: false };
+        let goal = Goal { latency_max: Duration::from_millis(50), percentile: 99.0 };
+        let search = Search::of(&found, &plan, &goal);
+        let said = "no rate kept p99 of 50.0 ms even once; at 1000.0 per second: falls behind";
+        assert_eq!(search.ending(), said);
+        let json: serde_json::Value = serde_json::from_str(&search.json().unwrap()).unwrap();
+        let behind = "500 connections per second ended where 1000 should have begun";
+        assert_eq!(json["probes"][0]["doubts"], serde_json::json!([behind]));
+    }
 }

@@ -9,7 +9,7 @@ mod seen;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
@@ -43,6 +43,10 @@ const DATAGRAMS_AT_ONCE: usize = 64;
 
 /// Refusals in a row that may be for chance.
 const REFUSALS_MAX: u32 = 3;
+
+/// How long a ticket is awaited once the work is done and the server has confirmed the handshake:
+/// it leaves with that, if the server has any.
+const TICKET_WAIT: Duration = Duration::from_millis(100);
 
 /// Room for one datagram.
 const DATAGRAM_BYTES: usize = 2048;
@@ -88,6 +92,8 @@ pub struct Connection {
     times: Option<Times>,
     /// When quinn has something to do by itself.
     alarm: Option<Instant>,
+    /// Until when a ticket is awaited.
+    ticket_by: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +127,7 @@ impl Default for Connection {
             is_answer_whole: false,
             times: None,
             alarm: None,
+            ticket_by: None,
         }
     }
 }
@@ -191,9 +198,13 @@ impl Connection {
 
     /// Does what is due by the clock.
     pub fn tick(&mut self, now: Instant, shared: &mut Shared) -> Result<Step, Failure> {
-        match (&mut self.connection, self.alarm) {
-            (Some((_, connection)), Some(alarm)) if alarm <= now => {
-                connection.handle_timeout(now);
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let (is_alarmed, is_ticket_late) = (is_due(self.alarm), is_due(self.ticket_by));
+        match &mut self.connection {
+            Some((_, connection)) if is_alarmed || is_ticket_late => {
+                if is_alarmed {
+                    connection.handle_timeout(now);
+                }
                 self.go_on(now, shared)
             }
             _ => Ok(Step::Waits),
@@ -208,6 +219,7 @@ impl Connection {
         self.answer = Answer::default();
         self.is_answer_whole = false;
         self.alarm = None;
+        self.ticket_by = None;
     }
 
     fn forget(&mut self) {
@@ -265,7 +277,7 @@ impl Connection {
                 _ => {}
             }
         }
-        if self.phase == Phase::Established && self.is_confirmed(shared) {
+        if self.phase == Phase::Established && self.is_confirmed(now, shared) {
             self.phase = Phase::Closing;
         }
         self.transmit(now, shared)?;
@@ -395,13 +407,17 @@ impl Connection {
     }
 
     /// Whether the server has done all that it has to do for the handshake.
-    fn is_confirmed(&self, shared: &Shared) -> bool {
+    fn is_confirmed(&mut self, now: Instant, shared: &Shared) -> bool {
         let is_confirmed = |(_, connection): &(_, quinn_proto::Connection)| {
             connection.stats().frame_rx.handshake_done > 0
         };
+        if !self.connection.as_ref().is_some_and(is_confirmed) {
+            return false;
+        }
+        let ticket_by = *self.ticket_by.get_or_insert(now + TICKET_WAIT);
         let wants_ticket =
             shared.configurations.configuration(self.drawn).keeps_tickets && !self.seen.ticket;
-        self.connection.as_ref().is_some_and(is_confirmed) && !wants_ticket
+        !wants_ticket || now >= ticket_by
     }
 
     /// Whether another attempt will do. nginx 1.26 compares 16 bits of a parameter's identifier

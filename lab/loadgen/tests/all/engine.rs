@@ -9,14 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use openssl::nid::Nid;
-use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
+use rustls::{NamedGroup, ProtocolVersion, RootCertStore};
 use widelane_loadgen::{
     Arrivals, Cipher, Course, Doubt, Ending, ErrorKind, Goal, Group, LoadError, Mix, Outcome, Pace,
     Plan, Probe, Resume, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive, search,
 };
 
-use crate::support::{Conduct, Server, elliptic, key, serve, serve_as};
+use crate::support::{Agreed, Conduct, Server, elliptic, key, serve, serve_as};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -79,15 +79,14 @@ fn draws_by_weight_from_everything_that_can_differ() {
     let server = serve_as(Conduct::default());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(server.certificates[0].clone())).unwrap();
-    let half = |name: &str| (name.to_owned(), 1);
     let plan = Plan {
         trust: Trust::Authorities(Arc::new(roots)),
         mix: Mix {
-            versions: Weighted::new(vec![(TlsVersion::Tls12, 1), (TlsVersion::Tls13, 1)]).unwrap(),
+            versions: Weighted::new(vec![(TlsVersion::Tls12, 1), (TlsVersion::Tls13, 3)]).unwrap(),
             ciphers: Weighted::new(vec![
                 (Cipher::Aes256Gcm, 1),
-                (Cipher::Aes128Gcm, 1),
-                (Cipher::Chacha20Poly1305, 1),
+                (Cipher::Aes128Gcm, 2),
+                (Cipher::Chacha20Poly1305, 5),
             ])
             .unwrap(),
             groups: Weighted::new(vec![
@@ -96,7 +95,8 @@ fn draws_by_weight_from_everything_that_can_differ() {
                 (Group::Secp384r1, 1),
             ])
             .unwrap(),
-            names: Weighted::new(vec![half("localhost"), half("other")]).unwrap(),
+            names: Weighted::new(vec![("localhost".to_owned(), 4), ("other".to_owned(), 1)])
+                .unwrap(),
             resumption: Weighted::new(vec![
                 (Resume::Never, 1),
                 (Resume::Ticket, 2),
@@ -122,6 +122,28 @@ fn draws_by_weight_from_everything_that_can_differ() {
     assert!((0..=4).contains(&(saw(&server.full) as i64 - tally.full as i64)));
     assert!((0..=4).contains(&(saw(&server.resumed) as i64 - tally.resumed as i64)));
     assert_eq!(tally.connect_ns.len() - tally.handshakes(), tally.unfinished_ns.len());
+
+    let agreed = server.agreed.lock().unwrap();
+    let assert_share = |share: f64, has: &dyn Fn(&Agreed) -> bool| {
+        // Resumed handshakes of TLS 1.2 have no group.
+        let all = agreed.iter().filter(|one| one.version == ProtocolVersion::TLSv1_3);
+        let (those, all) = (all.clone().filter(|one| has(one)).count(), all.count());
+        assert!((those as f64 / all as f64 - share).abs() < 0.1, "{those} of {all}, not {share}");
+    };
+    assert_share(0.8, &|one| one.name == "localhost");
+    for (group, share) in
+        [(NamedGroup::X25519, 0.5), (NamedGroup::secp256r1, 0.25), (NamedGroup::secp384r1, 0.25)]
+    {
+        assert_share(share, &|one| one.group == Some(group));
+    }
+    for (cipher, share) in [("AES_256", 0.125), ("AES_128", 0.25), ("CHACHA20", 0.625)] {
+        assert_share(share, &|one| format!("{:?}", one.suite).contains(cipher));
+    }
+    let of_tls13 = agreed.iter().filter(|one| one.version == ProtocolVersion::TLSv1_3).count();
+    let part = of_tls13 as f64 / agreed.len() as f64;
+    assert!((part - 0.75).abs() < 0.1, "{of_tls13} of {}", agreed.len());
+    let resumed = tally.resumed as f64 / tally.handshakes() as f64;
+    assert!((0.3..0.8).contains(&resumed), "{resumed}: three of four may be");
 }
 
 #[test]
@@ -145,7 +167,11 @@ fn asks_again_and_again_on_one_connection() {
         assert!(tally.body_bytes >= 100_000 * tally.answers);
         assert_eq!(tally.body_bytes_announced, 100_000);
         assert_eq!(tally.answer_ns.len(), tally.answers);
-        assert!(tally.first_byte_ns.min() <= tally.answer_ns.max());
+        // Each answer has one first byte, before its end.
+        assert!((0..=4).contains(&(tally.first_byte_ns.len() as i64 - tally.answers as i64)));
+        let medians =
+            [&tally.first_byte_ns, &tally.answer_ns].map(|all| all.value_at_quantile(0.5));
+        assert!(0 < medians[0] && medians[0] < medians[1], "{medians:?}");
     }
     let wrong = Plan { work: work(Some(99_999)), ..plan(&server) };
     let error = given_up(&wrong);
@@ -316,6 +342,52 @@ fn a_load_is_stopped_also_while_its_connections_end() {
     // The window had its full length.
     assert!(!outcome.interrupted);
     assert_eq!(outcome.tally.unfinished_ns.len(), 4);
+}
+
+#[test]
+fn a_connection_that_the_server_leaves_open_is_counted_once() {
+    let body = vec![1; 10];
+    let server = serve_as(Conduct { lingers: true, body, ..Conduct::default() });
+    let requests =
+        Work::Requests { path: "/".to_owned(), count: 2, body_bytes: None, pattern: None };
+    for work in [Work::Handshake, requests] {
+        let plan = Plan { work, patience: Duration::from_millis(800), ..plan(&server) };
+        let tally = driven(&plan, Duration::from_secs(2)).tally;
+        assert!(tally.errors.is_empty(), "{:?}", tally.errors);
+        // Four connections, several times.
+        assert!(tally.done >= 8, "{}", tally.done);
+        assert_eq!(tally.due, tally.done + tally.unfinished_ns.len());
+    }
+}
+
+#[test]
+fn a_server_that_never_answers_ends_a_load_of_few_connections() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = listener.local_addr().unwrap();
+    let plan = Plan {
+        target,
+        patience: Duration::from_millis(500),
+        pace: Pace::Closed { connections: 1, ramp: Duration::ZERO },
+        ..plan(&serve_as(Conduct::default()))
+    };
+    let error = given_up(&plan);
+    assert!(
+        matches!(error, LoadError::Failing { kind: ErrorKind::Timeout, count: ..=9, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_probe_that_fails_on_this_host_says_nothing_about_the_server() {
+    let plan = Plan {
+        sources: vec![IpAddr::from([192, 0, 2, 1])],
+        pace: open(1000.0, Arrivals::Constant),
+        ..plan(&serve_as(Conduct::default()))
+    };
+    let short = attempt(&plan, &course(Duration::from_millis(200)), &NEVER).unwrap_err();
+    assert!(matches!(short, LoadError::OwnHost(_)), "{short}");
+    let long = attempt(&plan, &course(Duration::from_secs(60)), &NEVER).unwrap_err();
+    assert!(matches!(long, LoadError::Failing { kind: ErrorKind::System, .. }), "{long}");
 }
 
 #[test]

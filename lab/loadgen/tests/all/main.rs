@@ -2,6 +2,8 @@
 
 mod closed_loop;
 mod engine;
+mod given;
+mod http3;
 mod stock_keys;
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,9 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{HandshakeKind, ServerConfig};
+use rustls::{CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_rustls::TlsAcceptor;
 
@@ -36,6 +35,15 @@ pub struct Server {
     pub resumed: Arc<AtomicU64>,
     /// How often the first and the second certificate were shown.
     pub shown: Arc<[AtomicU64; 2]>,
+    pub agreed: Arc<Mutex<Vec<Agreed>>>,
+}
+
+/// What a handshake agreed on.
+pub struct Agreed {
+    pub version: ProtocolVersion,
+    pub suite: CipherSuite,
+    pub group: Option<NamedGroup>,
+    pub name: String,
 }
 
 /// What a server is like.
@@ -51,6 +59,8 @@ pub struct Conduct {
     pub answers_max: Option<u32>,
     /// Closes every connection at once that comes after the first time and before the second.
     pub outage: Option<[Duration; 2]>,
+    /// Leaves connections open when the client has closed its side.
+    pub lingers: bool,
 }
 
 /// Shows the first certificate whose key the client can verify.
@@ -145,6 +155,7 @@ pub fn serve_with(
         full: Arc::default(),
         resumed: Arc::default(),
         shown: times,
+        agreed: Arc::default(),
     };
     let host = Arc::new(Host {
         acceptor: TlsAcceptor::from(Arc::new(config)),
@@ -152,6 +163,7 @@ pub fn serve_with(
         otherwise: Arc::clone(&server.closed_otherwise),
         full: Arc::clone(&server.full),
         resumed: Arc::clone(&server.resumed),
+        agreed: Arc::clone(&server.agreed),
         conduct,
     });
     thread::spawn(move || {
@@ -168,6 +180,7 @@ struct Host {
     otherwise: Arc<AtomicU64>,
     full: Arc<AtomicU64>,
     resumed: Arc<AtomicU64>,
+    agreed: Arc<Mutex<Vec<Agreed>>>,
     conduct: Conduct,
 }
 
@@ -187,7 +200,7 @@ impl Host {
             let mut gate = tokio::time::interval(interval);
             // It never makes up for time in which nobody came.
             gate.set_missed_tick_behavior(MissedTickBehavior::Skip);
-            Arc::new(Mutex::new(gate))
+            Arc::new(tokio::sync::Mutex::new(gate))
         });
         let listener = tokio::net::TcpListener::from_std(listener).unwrap();
         let mut began = None;
@@ -201,18 +214,29 @@ impl Host {
         }
     }
 
-    async fn attend(self: Arc<Self>, tcp: TcpStream, gate: Option<Arc<Mutex<Interval>>>) {
+    async fn attend(
+        self: Arc<Self>,
+        tcp: TcpStream,
+        gate: Option<Arc<tokio::sync::Mutex<Interval>>>,
+    ) {
         if let Some(gate) = gate {
             gate.lock().await.tick().await;
         }
         let proper = match self.acceptor.accept(tcp).await {
             Ok(mut tls) => {
-                let resumed = tls.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
+                let session = tls.get_ref().1;
+                self.agreed.lock().unwrap().push(Agreed {
+                    version: session.protocol_version().unwrap(),
+                    suite: session.negotiated_cipher_suite().unwrap().suite(),
+                    group: session.negotiated_key_exchange_group().map(|group| group.name()),
+                    name: session.server_name().unwrap_or_default().to_owned(),
+                });
+                let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
                 let kind = if resumed { &self.resumed } else { &self.full };
                 kind.fetch_add(1, Ordering::Relaxed);
                 let mut request = [0; 4096];
                 let mut answers = 0;
-                loop {
+                let proper = loop {
                     match tls.read(&mut request).await {
                         Ok(0) => break true,
                         Ok(_) => {
@@ -230,7 +254,12 @@ impl Host {
                         }
                         Err(_) => break false,
                     }
+                };
+                if self.conduct.lingers {
+                    // `tls` closes the connection only when it is dropped.
+                    std::future::pending::<()>().await;
                 }
+                proper
             }
             Err(_) => false,
         };
