@@ -123,17 +123,27 @@ fn descendants(root: Pid, parents: &[(Pid, Pid)]) -> BTreeSet<Pid> {
     }
 }
 
-/// Time that the CPUs in `cpus` were not idle since boot, time stolen by the hypervisor included.
+/// How long some CPUs were not idle since boot.
+#[derive(Clone, Copy, Debug)]
+pub struct Busy {
+    /// In all.
+    pub all: Duration,
+    /// The part of it in which the hypervisor did not run them.
+    pub stolen: Duration,
+}
+
+/// How long the CPUs in `cpus` were not idle since boot.
 ///
 /// # Errors
 ///
 /// See [`AccountingError`].
-pub fn busy(cpus: &[usize]) -> Result<Duration, AccountingError> {
+pub fn busy(cpus: &[usize]) -> Result<Busy, AccountingError> {
     let path = "/proc/stat".to_owned();
     match fs::read_to_string(&path) {
-        Ok(text) => {
-            parse_busy(&text, cpus).map(ticks).ok_or(AccountingError::Malformed { path, text })
-        }
+        Ok(text) => match parse_busy(&text, cpus) {
+            Some([all, stolen]) => Ok(Busy { all: ticks(all), stolen: ticks(stolen) }),
+            None => Err(AccountingError::Malformed { path, text }),
+        },
         Err(source) => Err(AccountingError::Unreadable { path, source }),
     }
 }
@@ -170,9 +180,10 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// Sums the ticks of `/proc/stat` that are neither idle nor waiting for input, for the given CPUs.
-fn parse_busy(text: &str, cpus: &[usize]) -> Option<u64> {
-    let mut total = 0;
+/// Sums the ticks of `/proc/stat` that are neither idle nor waiting for input, for the given CPUs,
+/// and those of them that were stolen.
+fn parse_busy(text: &str, cpus: &[usize]) -> Option<[u64; 2]> {
+    let [mut total, mut stolen] = [0; 2];
     for cpu in cpus {
         let name = format!("cpu{cpu}");
         let line = text.lines().find(|line| line.split(' ').next() == Some(&name))?;
@@ -182,8 +193,9 @@ fn parse_busy(text: &str, cpus: &[usize]) -> Option<u64> {
         let [user, nice, system, _idle, _iowait, irq, softirq, steal] =
             fields.first_chunk::<8>()?;
         total += user + nice + system + irq + softirq + steal;
+        stolen += steal;
     }
-    Some(total)
+    Some([total, stolen])
 }
 
 #[cfg(test)]
@@ -211,8 +223,8 @@ mod tests {
                     cpu0 10 20 30 4000 500 1 2 3 7 0\n\
                     cpu1 100 0 0 4000 500 0 0 0 0 0\n\
                     cpu10 1000 0 0 0 0 0 0 0 0 0\nintr 1 2\n";
-        assert_eq!(parse_busy(text, &[0]), Some(66));
-        assert_eq!(parse_busy(text, &[0, 1]), Some(166));
+        assert_eq!(parse_busy(text, &[0]), Some([66, 3]));
+        assert_eq!(parse_busy(text, &[0, 1]), Some([166, 3]));
         assert_eq!(parse_busy(text, &[2]), None);
     }
 

@@ -268,6 +268,6 @@ impl Visit<'_> {
             _ => CipherKind::ChaCha20Poly1305,
         };
         let room = counts.as_ref().and_then(|counts| counts.room_of(cipher));
-        Ok(Sample { measurement, room, clock_mhz })
+        Ok(Sample { measurement, room, clock_mhz, has_counters: counts.is_some() })
     }
 }

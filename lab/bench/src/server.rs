@@ -435,9 +435,12 @@ impl Server {
     }
 
     /// What the provider has counted so far in all processes of the server; `None` if it is not
-    /// ours.
+    /// ours, or runs without the provider.
     pub fn counts(&self) -> Option<Counts> {
-        self.counters.as_deref().map(Counts::read)
+        let each = Counts::read_all(self.counters.as_deref()?);
+        let mut sum = None;
+        each.iter().for_each(|counts| sum.get_or_insert_with(Counts::default).add(counts));
+        sum
     }
 
     fn wait_until_ready(&mut self) -> Result<(), ServerError> {

@@ -10,6 +10,8 @@ use widelane_cli::{output, system};
 use widelane_results::Results;
 
 /// Shows results files on the terminal, as Markdown, CSV or HTML
+///
+/// CSV of several files begins each row with the name of its file.
 #[derive(clap::Args)]
 pub struct Args {
     /// Results files, as `--json` of compare, speed, simulate and acl bench and `--results` of
@@ -51,25 +53,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if format == Format::Html && args.files.len() > 1 {
         bail!("an HTML report shows one run; give one results file, or --format markdown");
     }
-    let mut text = String::new();
-    for (index, file) in args.files.iter().enumerate() {
-        let results = read(file)?;
-        let rendered = match format {
-            Format::Terminal => widelane_report::terminal(&results, &output::style()),
-            Format::Markdown => widelane_report::markdown(&results),
-            Format::Csv => widelane_report::csv(&results),
-            Format::Html => widelane_report::html(&results),
-        };
-        match (index, format) {
-            (0, _) => text = rendered,
-            // One header is enough.
-            (_, Format::Csv) => text.extend(rendered.split_inclusive('\n').skip(1)),
-            (_, _) => {
-                text.push('\n');
-                text.push_str(&rendered);
-            }
+    let read = |file: &PathBuf| Ok((file.display().to_string(), read(file)?));
+    let files = args.files.iter().map(read).collect::<anyhow::Result<Vec<(String, Results)>>>()?;
+    let text = match format {
+        Format::Csv if files.len() > 1 => widelane_report::csv_of_files(&files),
+        _ => {
+            let shown = files.iter().map(|(_, results)| match format {
+                Format::Terminal => widelane_report::terminal(results, &output::style()),
+                Format::Markdown => widelane_report::markdown(results),
+                Format::Csv => widelane_report::csv(results),
+                Format::Html => widelane_report::html(results),
+            });
+            shown.collect::<Vec<_>>().join("\n")
         }
-    }
+    };
     match &args.output {
         Some(path) => system::write(path, &text)?,
         // What is for a terminal has been made fit for one, with its colours.

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | [`terminal`] | the screen, as wide as it is |
 //! | [`markdown()`] | an issue, a wiki |
-//! | [`csv()`] | a spreadsheet: every row, every field |
+//! | [`csv()`], [`csv_of_files`] | a spreadsheet: every row, every field |
 //! | [`html()`] | one file to open, print or mail; needs nothing from outside |
 //!
-//! All but `csv` begin with the same sentence: whether it is worth it on this machine, or the
+//! All but CSV begin with the same sentence: whether it is worth it on this machine, or the
 //! answer that the command itself gave.
 
 mod csv;
@@ -18,7 +18,7 @@ mod verdict;
 mod view;
 mod words;
 
-pub use crate::csv::csv;
+pub use crate::csv::{csv, csv_of_files};
 pub use document::terminal;
 pub use html::html;
 pub use markdown::markdown;

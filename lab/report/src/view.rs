@@ -30,7 +30,7 @@ fn join<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
 /// Latencies over the number of connections, in scenarios that differ in nothing else.
 #[derive(Debug, PartialEq)]
 pub struct Latency {
-    /// The scenarios, without their connections.
+    /// The scenarios, without their connections, and the mode of the accelerated server.
     pub title: String,
     /// The measurements, by connections.
     pub points: Vec<LatencyPoint>,
@@ -56,20 +56,16 @@ pub struct Quantiles {
     pub p99: f64,
 }
 
-/// Whether a subject is the first of ours in its scenario.
-fn is_accelerated(subject: &str) -> bool {
-    matches!(subject, "accelerated" | "configured")
-}
-
-/// The latencies over several numbers of connections, measured both as installed and accelerated.
+/// The latencies over numbers of connections, measured both as installed and accelerated; those of
+/// each accelerated server apart.
 pub fn latencies(results: &Results) -> Vec<Latency> {
-    let quantiles = |scenario: &str, is_subject: fn(&str) -> bool| {
+    let quantiles = |scenario: &str, subject: &str| {
         let value = |metric: &str| {
             let wanted = |row: &&Row| {
                 row.scenario == scenario
                     && row.metric == metric
                     && row.status == Status::Ok
-                    && is_subject(&row.subject)
+                    && row.subject == subject
             };
             results.rows.iter().find(wanted)?.value
         };
@@ -78,25 +74,34 @@ pub fn latencies(results: &Results) -> Vec<Latency> {
     let mut latencies: Vec<Latency> = Vec::new();
     for path in scenarios(results) {
         let scenario = Scenario::parse(path);
-        let point = || {
-            Some(LatencyPoint {
-                connections: scenario.connections?,
-                native: quantiles(path, |subject| subject == "native")?,
-                accelerated: quantiles(path, is_accelerated)?,
-            })
-        };
-        let Some(point) = point() else { continue };
-        let title = scenario.title_without_connections();
-        match latencies.iter_mut().find(|latency| latency.title == title) {
-            Some(latency) => latency.points.push(point),
-            None => latencies.push(Latency { title, points: vec![point] }),
+        let measured = scenario.connections.zip(quantiles(path, "native"));
+        let Some((connections, native)) = measured else { continue };
+        for subject in accelerated(results, path) {
+            let Some(accelerated) = quantiles(path, subject) else { continue };
+            let point = LatencyPoint { connections, native, accelerated };
+            let title = join([Some(scenario.title_without_connections()), mode(subject)]);
+            let title = title.unwrap_or_default();
+            match latencies.iter_mut().find(|latency| latency.title == title) {
+                Some(latency) => latency.points.push(point),
+                None => latencies.push(Latency { title, points: vec![point] }),
+            }
         }
     }
-    latencies.retain(|latency| latency.points.len() > 1);
     for latency in &mut latencies {
         latency.points.sort_by_key(|point| point.connections);
     }
     latencies
+}
+
+/// The subjects of a scenario that are ours, each once.
+fn accelerated<'a>(results: &'a Results, scenario: &str) -> Vec<&'a str> {
+    let mut subjects: Vec<&str> = Vec::new();
+    for row in results.rows.iter().filter(|row| row.scenario == scenario) {
+        if !words::is_rival(&row.subject) && !subjects.contains(&row.subject.as_str()) {
+            subjects.push(&row.subject);
+        }
+    }
+    subjects
 }
 
 /// How full the batches of one scenario were.
@@ -396,7 +401,8 @@ pub mod tests {
             ..Results::default()
         };
         let cores = results_of(&["nginx/1-cores/c400", "nginx/2-cores/c400"]);
-        assert!(latencies(&cores).is_empty());
+        let titles: Vec<String> = latencies(&cores).into_iter().map(|it| it.title).collect();
+        assert_eq!(titles, ["nginx, 1 core", "nginx, 2 cores"]);
         let titles: Vec<String> = costs(&cores).into_iter().map(|cost| cost.title).collect();
         assert_eq!(titles, ["nginx, 1 core, 400 connections", "nginx, 2 cores, 400 connections"]);
 
@@ -405,6 +411,29 @@ pub mod tests {
         assert_eq!((latencies.len(), latencies[0].points.len()), (1, 2));
         assert_eq!(latencies[0].title, "nginx, 2 cores");
         assert_eq!(costs(&connections).len(), 1);
+    }
+
+    #[test]
+    fn latencies_of_each_accelerated_server_are_told_at_one_number_of_connections() {
+        let row = |subject: &str, metric: &str, value: f64| Row {
+            scenario: "nginx/tls1.3/rsa2048/x25519/c200".to_owned(),
+            subject: subject.to_owned(),
+            metric: metric.to_owned(),
+            value: Some(value),
+            ..Row::default()
+        };
+        let of = |subject: &str, p50: f64| {
+            [row(subject, "latency_p50", p50), row(subject, "latency_p99", 2.0 * p50)]
+        };
+        let rows = [of("native", 50.0), of("wait-0", 40.0), of("wait-1ms", 45.0)].concat();
+        let latencies = latencies(&Results { rows, ..Results::default() });
+        let told: Vec<_> = latencies
+            .iter()
+            .map(|it| (it.title.as_str(), it.points[0].native.p50, it.points[0].accelerated.p99))
+            .collect();
+        let family = "nginx, TLS 1.3, RSA-2048, X25519, ";
+        let titles = ["no wait", "waits up to 1 ms"].map(|mode| format!("{family}{mode}"));
+        assert_eq!(told, [(titles[0].as_str(), 50.0, 80.0), (titles[1].as_str(), 50.0, 90.0)]);
     }
 
     #[test]

@@ -51,6 +51,9 @@ pub struct Measurement {
     pub client_cpu_s: f64,
     /// CPU time that neither the subject nor the load generator used, seconds.
     pub foreign_cpu_s: f64,
+    /// The part of it that the hypervisor took, seconds; 0 where that is not known.
+    #[serde(default)]
+    pub stolen_cpu_s: f64,
     /// CPUs of the server; 0 where one is meant.
     #[serde(default)]
     pub server_cpus: u32,

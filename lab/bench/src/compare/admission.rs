@@ -102,7 +102,7 @@ fn visit(
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::path::PathBuf;
 
     use widelane_loadgen::{Cipher, Group, TlsVersion};
@@ -114,7 +114,7 @@ mod tests {
     use crate::programs::Programs;
     use crate::server::{Identity, Key, ServerKind, Testbed};
 
-    const SCENARIO: Scenario = Scenario {
+    pub const SCENARIO: Scenario = Scenario {
         version: TlsVersion::Tls13,
         http3: false,
         group: Group::X25519,
@@ -131,7 +131,7 @@ mod tests {
         rounds: Rounds { least: 1, most: 1 },
     };
 
-    fn plan() -> Plan {
+    pub fn plan() -> Plan {
         Plan {
             targets: Vec::new(),
             keys: Vec::new(),

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use widelane_loadgen::{Course, Ending, Found, Goal, Probe, attempt, search};
 use widelane_results::{Results, Row, Status, Trace};
 
-use super::rows::{BITS_PER_GBIT, GOODPUT_WITHIN};
+use super::rows::{BITS_PER_GBIT, GOODPUT_WITHIN, unaccelerated};
 use super::window::{Shape, load};
 use super::{CompareError, Run};
 use crate::server::{Server, ServerKind, Subject};
@@ -25,13 +25,22 @@ impl Run<'_> {
         let path = shape.scenario.path(kind, &shape.key_name());
         self.observer.began(&path);
         let mut searched = Vec::new();
+        let mut outcome = Ok(());
         for (subject, server) in servers {
-            searched.push(Searched::of(*subject, server, shape, goal, self.stop)?);
+            match Searched::of(*subject, server, shape, goal, self.stop) {
+                Ok(found) => searched.push(found),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
             self.observer.round_taken();
         }
-        write(&path, &searched, goal, self.results);
-        self.flush();
-        Ok(())
+        if !searched.is_empty() {
+            write(&path, &searched, goal, self.results);
+            self.flush();
+        }
+        outcome
     }
 }
 
@@ -39,6 +48,8 @@ impl Run<'_> {
 struct Searched {
     subject: Subject,
     found: Found,
+    /// Why it cannot be relied on whatever was found, if so.
+    doubt: Option<String>,
 }
 
 impl Searched {
@@ -51,6 +62,7 @@ impl Searched {
         stop: &AtomicBool,
     ) -> Result<Self, CompareError> {
         server.check_alive()?;
+        let before = server.usage()?.processes;
         let load = load(subject, server, shape);
         let course = Course {
             threads: load.cpus.len().max(1),
@@ -60,12 +72,20 @@ impl Searched {
         };
         let attempt = |plan: &_, course: &_| attempt(plan, course, stop);
         let found = search(&load.plan(), &course, goal, attempt, |_| ());
+        // A search takes the failures of a server that has died for a rate that it cannot keep.
+        server.check_alive()?;
         let found =
             found.map_err(|why| CompareError::Load { server: server.name().to_owned(), why })?;
-        match found.ending {
-            Ending::Interrupted => Err(CompareError::Interrupted),
-            _ => Ok(Searched { subject, found }),
+        if matches!(found.ending, Ending::Interrupted) {
+            return Err(CompareError::Interrupted);
         }
+        if !before.is_subset(&server.usage()?.processes) {
+            let (server, log) = (server.name().to_owned(), server.log());
+            return Err(CompareError::Replaced { server, log });
+        }
+        let work = shape.scenario.work;
+        let doubt = unaccelerated(subject, work, server.counts().as_ref(), 0);
+        Ok(Searched { subject, found, doubt })
     }
 
     /// Gigabits per second at the rate that was kept twice.
@@ -80,6 +100,9 @@ impl Searched {
 
     /// Why there is no figure, or none to rely on.
     fn objection(&self) -> Option<(Status, String)> {
+        if let Some(doubt) = &self.doubt {
+            return Some((Status::Rejected, doubt.clone()));
+        }
         match &self.found.ending {
             Ending::Rate(_) if self.found.client_bound => {
                 Some((Status::Rejected, "the client was the bottleneck".to_owned()))
@@ -176,11 +199,19 @@ fn write(scenario: &str, searched: &[Searched], goal: &Goal, results: &mut Resul
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::thread;
     use std::time::Duration;
 
+    use nix::sys::signal::{Signal, killpg};
     use widelane_loadgen::{Outcome, Tally};
 
+    use super::super::admission::tests::{SCENARIO, plan};
+    use super::super::window::Cpus;
+    use super::super::{Download, Protection, Scenario, Work};
     use super::*;
+    use crate::programs::Programs;
+    use crate::server::{Identity, Key, ServerError, Testbed};
 
     const RATE: f64 = 10.0;
 
@@ -196,7 +227,7 @@ mod tests {
         let latency = Duration::from_millis(1);
         let probe = Probe { rate: Some(RATE), outcome, latency, missed: None };
         let found = Found { ending: Ending::Rate(RATE), probes: vec![probe], client_bound };
-        Searched { subject, found }
+        Searched { subject, found, doubt: None }
     }
 
     /// The row with a ratio, beside a native server whose clients had no more to give or had.
@@ -209,6 +240,41 @@ mod tests {
         let mut results = Results::default();
         write("nginx/tls1.3", &all, &goal, &mut results);
         results.rows.into_iter().find(|row| row.rival.is_some()).unwrap()
+    }
+
+    #[test]
+    fn a_search_tells_that_the_server_has_died() {
+        const BYTES: u64 = 1 << 20;
+        let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
+        let programs = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &search);
+        let mut testbed = Testbed::open(programs, &[], None).unwrap();
+        testbed.serve_content(&[BYTES], None).unwrap();
+        let identities = [Identity::make(Key::EcdsaP256, testbed.directory()).unwrap()];
+        let mut server = testbed.start(ServerKind::Nginx, Subject::Native, &identities).unwrap();
+        let work = Work::Download(Download { protection: Protection::Aes128Gcm, bytes: BYTES });
+        let window = Duration::from_millis(300);
+        let shape = Shape {
+            plan: &plan(),
+            identities: &identities,
+            clients: None,
+            scenario: Scenario { work, client_certificates: false, window, ..SCENARIO },
+            cpus: Cpus { server: Vec::new(), client: Vec::new() },
+            far: None,
+            rate: None,
+            round: 0,
+        };
+        let group = server.pid();
+        let kill = thread::spawn(move || {
+            thread::sleep(window);
+            killpg(group, Signal::SIGKILL).unwrap();
+        });
+        let goal = Goal { latency_max: Duration::from_secs(1), percentile: 100.0 };
+        let stop = AtomicBool::new(false);
+        let found = Searched::of(Subject::Native, &mut server, &shape, &goal, &stop);
+        kill.join().unwrap();
+        let error = found.err().expect("no rate is kept by a server that has died");
+        let died = matches!(error, CompareError::Server(ServerError::Died { .. }));
+        assert!(died, "{error}");
     }
 
     #[test]

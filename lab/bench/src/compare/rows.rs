@@ -155,14 +155,14 @@ impl Record {
         results.notes.extend(remark.filter(|remark| !results.notes.contains(remark)));
         for subject in &self.subjects {
             let (latency_ns, counts) = self.totals(*subject, &basis);
+            let unaccelerated = unaccelerated(*subject, self.work, counts.as_ref(), meeting);
             // A download or a page is hardly a handshake: what is counted of those says nothing
             // about it.
             let counts = counts.filter(|_| self.work == Work::Handshakes);
-            let unaccelerated = || unaccelerated(*subject, counts.as_ref(), meeting);
             let objection = basis.objection.clone().or_else(|| self.doubt.clone());
             let context = Context {
                 subject: *subject,
-                objection: objection.or_else(unaccelerated),
+                objection: objection.or(unaccelerated),
                 room: counts.as_ref().and_then(Counts::room).map(Room::name),
             };
             self.rows(&context, &basis, &mut results.rows);
@@ -435,12 +435,31 @@ impl Context {
     }
 }
 
-/// Why a subject of ours does not count as accelerated, if so.
-fn unaccelerated(subject: Subject, counts: Option<&Counts>, meeting: usize) -> Option<String> {
+/// Why a `subject` of ours whose processes have no counters does not count as accelerated.
+pub fn without_counters(subject: &str) -> String {
+    format!(
+        "{subject}: no process of the server has counters of widelane; the server ran \
+         unaccelerated (see what `widelane run` says about it)"
+    )
+}
+
+/// Why a subject of ours does not count as accelerated, if so. A window of downloads may have no
+/// handshake of its own: of those it takes counters, and nothing in them.
+pub(super) fn unaccelerated(
+    subject: Subject,
+    work: Work,
+    counts: Option<&Counts>,
+    meeting: usize,
+) -> Option<String> {
     if !subject.is_ours() {
         return None;
     }
-    let counts = counts?;
+    let Some(counts) = counts else {
+        return Some(without_counters(subject.name()));
+    };
+    if work != Work::Handshakes {
+        return None;
+    }
     if counts.jobs() == 0 {
         return Some(format!(
             "{subject}: the counters show no public-key operation of widelane; \
@@ -478,6 +497,7 @@ pub fn conclude(results: &mut Results) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Download, Protection};
     use super::*;
 
     #[test]
@@ -490,6 +510,45 @@ mod tests {
         assert_eq!(record.rivals(HaproxyAwsLc), [Native]);
         assert_eq!(record.rivals(NativeMasked), [Native]);
         assert_eq!(record.rivals(Native), []);
+    }
+
+    #[test]
+    fn what_ran_without_the_provider_is_rejected_whatever_its_work() {
+        let download = Download { protection: Protection::Aes128Gcm, bytes: 1 << 20 };
+        let status = |work: Work, counts: Option<Counts>| {
+            let subjects = [Subject::Native, Subject::Accelerated];
+            let mut record = Record::new("s".to_owned(), work, subjects.into_iter());
+            let sample = |subject: Subject| Sample {
+                subject,
+                measurement: Measurement {
+                    subject: subject.name().to_owned(),
+                    wall_s: 1.0,
+                    operations: 1,
+                    cpu_s: 0.99,
+                    ..Measurement::default()
+                },
+                latency_ns: None,
+                counts: counts.clone().filter(|_| subject.is_ours()),
+                encrypt_then_mac: None,
+            };
+            record.push(0, subjects.map(sample).into());
+            let mut results = Results::default();
+            record.write(&mut results, 0);
+            let ours = |row: &&Row| row.subject == Subject::Accelerated.name();
+            let row = results.rows.iter().find(ours).unwrap();
+            let said = row.reason.as_ref().is_some_and(|it| it.contains("ran unaccelerated"));
+            assert_eq!(row.status == Status::Rejected, said, "{row:?}");
+            row.status
+        };
+        let idle = Some(Counts::default());
+        for (work, of_idle) in [
+            (Work::Handshakes, Status::Rejected),
+            (Work::Download(download), Status::Ok),
+            (Work::Page, Status::Ok),
+        ] {
+            assert_eq!(status(work, None), Status::Rejected, "{work:?}");
+            assert_eq!(status(work, idle.clone()), of_idle, "{work:?}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use widelane_results::{Measurement, Results};
 
 use super::admission::Clients;
 use super::{CompareError, Download, Plan, Scenario, Work};
-use crate::accounting::{self, AccountingError};
+use crate::accounting::{self, AccountingError, Busy};
 use crate::pairs;
 use crate::server::content::{self, PATTERN};
 use widelane_host::counters::Counts;
@@ -207,7 +207,7 @@ struct Driven {
 pub struct Edge {
     usage: Usage,
     ours: Duration,
-    busy: Duration,
+    busy: Busy,
     counts: Option<Counts>,
 }
 
@@ -233,7 +233,8 @@ impl Edge {
         let cpu = end.usage.cpu.saturating_sub(self.usage.cpu);
         let lane = end.usage.lane_cpu.saturating_sub(self.usage.lane_cpu);
         let client = end.ours.saturating_sub(self.ours);
-        let busy = end.busy.saturating_sub(self.busy);
+        let busy = end.busy.all.saturating_sub(self.busy.all);
+        let stolen = end.busy.stolen.saturating_sub(self.busy.stolen);
         let lane_cpus = &end.usage.lane_cpus;
         let involved = cpus.involved(lane_cpus).len() as u32;
         let foreign = pairs::foreign(busy, cpu + client, accounting::tick() * involved);
@@ -245,6 +246,7 @@ impl Edge {
             lane_cpu_s: lane.as_secs_f64() * apart,
             client_cpu_s: client.as_secs_f64(),
             foreign_cpu_s: foreign.as_secs_f64(),
+            stolen_cpu_s: stolen.min(foreign).as_secs_f64(),
             server_cpus: cpus.server.len() as u32,
             client_cpus: cpus.client.len() as u32,
             lane_cpus: involved - cpus.involved(&BTreeSet::new()).len() as u32,
@@ -286,7 +288,9 @@ pub fn account(
     }
 
     let measurement = begin.until(&end, cpus, measured);
-    Ok((measurement, end.counts.zip(begin.counts).map(|(end, begin)| end - begin)))
+    // A process that had counted nothing before the window has no counters before it.
+    let counts = end.counts.map(|end| end - begin.counts.unwrap_or_default());
+    Ok((measurement, counts))
 }
 
 /// What clients are to do in a scenario.
@@ -456,7 +460,10 @@ mod tests {
             lane_cpus: lane_cpus.iter().copied().collect(),
         };
         let edge = |usage: Usage, client: f64, foreign: f64| Edge {
-            busy: usage.cpu + Duration::from_secs_f64(client + foreign),
+            busy: Busy {
+                all: usage.cpu + Duration::from_secs_f64(client + foreign),
+                stolen: Duration::ZERO,
+            },
             usage,
             ours: Duration::from_secs_f64(client),
             counts: None,

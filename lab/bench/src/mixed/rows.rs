@@ -6,7 +6,7 @@ use widelane_results::{Measurement, Pair, Results, Row, Status};
 
 use super::{Implementation, Plan};
 use crate::compare::CompareError;
-use crate::compare::rows::{REQUESTS, SERVER_CPU_PER_REQUEST, rate, server_cpu};
+use crate::compare::rows::{REQUESTS, SERVER_CPU_PER_REQUEST, rate, server_cpu, without_counters};
 use crate::pairs::{self, ACCEPTED_SHARE_MIN, Basis, Of};
 use crate::server::ServerError;
 use crate::stats::{self, median};
@@ -23,6 +23,8 @@ pub struct Sample {
     pub room: Option<Room>,
     /// The clock of the server's CPU.
     pub clock_mhz: Option<f64>,
+    /// Whether a process of the server has counters of the provider.
+    pub has_counters: bool,
 }
 
 /// The rounds of all shares.
@@ -44,6 +46,7 @@ struct Seen {
     round: u32,
     room: Option<Room>,
     clock_mhz: Option<f64>,
+    has_counters: bool,
 }
 
 impl Record {
@@ -63,10 +66,11 @@ impl Record {
     /// Takes in one round: samples with the place of their share.
     pub fn push(&mut self, round: u32, samples: Vec<(usize, Sample)>) {
         let mut measurements = vec![Vec::new(); self.shares.len()];
-        for (share, Sample { measurement, room, clock_mhz }) in samples {
+        for (share, Sample { measurement, room, clock_mhz, has_counters }) in samples {
             let named = |one: &Implementation| one.name() == measurement.subject;
             if let Some(place) = Implementation::ALL.iter().position(named) {
-                self.shares[share].seen[place].push(Seen { round, room, clock_mhz });
+                let seen = Seen { round, room, clock_mhz, has_counters };
+                self.shares[share].seen[place].push(seen);
             }
             measurements[share].push(measurement);
         }
@@ -86,7 +90,6 @@ impl Record {
             // What is kept can be relied on no more than what it is a part of.
             let of_first = bases[0].objection.as_ref();
             let of_first = of_first.map(|objection| format!("of the first share, {objection}"));
-            let of_both = basis.objection.clone().or(of_first);
             for (place, &implementation) in self.subjects.iter().enumerate() {
                 let blank = share.blank(place, implementation, basis);
                 for (metric, of) in
@@ -95,7 +98,7 @@ impl Record {
                     results.rows.push(compared(&blank, implementation, basis, metric, of));
                 }
                 let kept = kept(share, first, implementation);
-                let of_kept = of_both.clone().or(kept.objection);
+                let of_kept = blank.reason.clone().or_else(|| of_first.clone()).or(kept.objection);
                 let clock = share.clock(place, basis);
                 let row = |(metric, unit): (&str, &str), value, objection: Option<String>| Row {
                     metric: metric.to_owned(),
@@ -107,7 +110,7 @@ impl Record {
                 };
                 results.rows.push(row(KEPT, kept.value, of_kept));
                 if clock.is_some() {
-                    results.rows.push(row(CLOCK, clock, basis.objection.clone()));
+                    results.rows.push(row(CLOCK, clock, blank.reason.clone()));
                 }
             }
         }
@@ -171,14 +174,28 @@ impl Share {
     /// What all rows of one implementation share.
     fn blank(&self, place: usize, implementation: Implementation, basis: &Basis<'_>) -> Row {
         let room = self.room(place, basis);
+        let objection =
+            basis.objection.clone().or_else(|| self.unaccelerated(place, implementation, basis));
         Row {
             scenario: self.scenario.clone(),
             subject: implementation.name().to_owned(),
             room: room.map(|room| room.name().to_owned()),
-            status: status(&basis.objection),
-            reason: basis.objection.clone(),
+            status: status(&objection),
+            reason: objection,
             ..Row::default()
         }
+    }
+
+    /// Why an implementation of ours does not count as accelerated, if so.
+    fn unaccelerated(
+        &self,
+        place: usize,
+        implementation: Implementation,
+        basis: &Basis<'_>,
+    ) -> Option<String> {
+        let is_native = implementation == Implementation::Native;
+        let lacks = !is_native && self.seen(place, basis).any(|seen| !seen.has_counters);
+        lacks.then(|| without_counters(implementation.name()))
     }
 }
 
@@ -293,7 +310,8 @@ mod tests {
             ..Measurement::default()
         };
         let room = (implementation == Implementation::Open).then_some(Room::Ifma512);
-        Sample { measurement, room, clock_mhz: Some(2400.0) }
+        let has_counters = implementation != Implementation::Native;
+        Sample { measurement, room, clock_mhz: Some(2400.0), has_counters }
     }
 
     #[test]
@@ -324,6 +342,23 @@ mod tests {
         assert_eq!(row("server_cpu_per_request", "native").rival, None);
         let note = &results.notes[1];
         assert!(note.starts_with("accelerated: ") && note.contains("100 %: 93.0 %"), "{note}");
+    }
+
+    #[test]
+    fn what_ran_without_the_provider_is_rejected() {
+        let plan = plan(None);
+        let mut record = Record::new(&plan);
+        let of = |one: &_| {
+            let has_counters = *one != Implementation::Open;
+            [0, 1].map(|share| (share, Sample { has_counters, ..sample(*one, 1000) }))
+        };
+        record.push(0, plan.implementations().iter().flat_map(of).collect());
+        let mut results = Results::default();
+        record.write(&mut results);
+        for row in &results.rows {
+            let is_rejected = row.status == Status::Rejected;
+            assert_eq!(is_rejected, row.subject == Implementation::Open.name(), "{row:?}");
+        }
     }
 
     /// Results of eight rounds, in the first `rejected` of which the first share does not count

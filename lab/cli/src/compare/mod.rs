@@ -39,8 +39,9 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', help_heading = COMPARED)]
     server: Vec<Server>,
     /// Keys to make certificates for: rsa2048, rsa3072, rsa4096, ecdsa-p256, ecdsa-p384, ed25519;
-    /// two joined by + for a server that shows either, each to half of the clients
-    #[arg(long, value_delimiter = ',', value_parser = keys, default_value = "rsa2048",
+    /// two joined by + for a server that shows either, each to half of the clients [default:
+    /// rsa2048]
+    #[arg(long, value_delimiter = ',', value_parser = keys, conflicts_with = "certificate",
           help_heading = COMPARED)]
     key: Vec<Keys>,
     /// What clients want; several one after the other, or all [default: handshake, and 16 MiB of
@@ -136,9 +137,9 @@ pub struct Args {
     /// pages three seconds at least. With --quick all that is fixed
     #[arg(long, value_parser = units::seconds, default_value = "0.5", help_heading = STATISTICS)]
     seconds: Duration,
-    /// Short windows, and all but the first TLS version and group at 200 connections only; also
-    /// partial loads of 30 and 60 %, in TLS 1.3 alone where both versions are measured: under two
-    /// minutes, or three with bulk
+    /// Short windows, and all but the first TLS version and group at 200 connections only, or at
+    /// the most that --connections names without 200; also partial loads of 30 and 60 %, in TLS 1.3
+    /// alone where both versions are measured: under two minutes, or three with bulk
     #[arg(long, help_heading = STATISTICS)]
     quick: bool,
     /// Also measures the server with IFMA hidden from OpenSSL
@@ -157,9 +158,9 @@ pub struct Args {
     #[arg(long, value_name = "GROUP", value_parser = group, requires = "group",
           help_heading = COMPARED)]
     native_group: Option<Group>,
-    /// Cipher
-    #[arg(long, value_enum, default_value_t = Suite::Aes256Gcm, help_heading = COMPARED)]
-    cipher: Suite,
+    /// Cipher of handshakes and pages [default: aes256-gcm]
+    #[arg(long, value_enum, help_heading = COMPARED)]
+    cipher: Option<Suite>,
     /// Your own certificate chain, PEM, instead of one made for the run
     #[arg(long, value_name = "FILE", requires = "private_key", help_heading = COMPARED)]
     certificate: Option<PathBuf>,
@@ -244,7 +245,7 @@ impl ValueEnum for Server {
 }
 
 /// The keys of one server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Keys(Vec<Key>);
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -298,6 +299,7 @@ impl Suite {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     targets::check([args.json.as_deref(), Some(args.html.as_path())])?;
+    args.check_twins()?;
     args.check_identity()?;
     args.check_engines()?;
     if args.rtt.is_some() {
@@ -322,9 +324,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = system::stop_on_signals()?;
     let mut progress = measure::Progress::new(args.json.as_deref());
 
-    if let Some(load) = plans::twin(&args.load) {
-        bail!("--load has {load} twice; say each once");
-    }
     // Servers inherit the limit; one that passes requests on has two for each connection.
     if !args.load.is_empty() || args.quick {
         raise_file_limit(plans::DESCRIPTORS_LOAD)?;
@@ -340,6 +339,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let workloads = args.workloads(&resolved.policy, &lanes)?;
     args.check_flags(&workloads)?;
     for workload in workloads {
+        if stop.load(Ordering::Relaxed) {
+            failures.extend(interruption(&failures));
+            break;
+        }
         failures.extend(match workload {
             Workload::Handshake => {
                 let plan = args.plan(args.handshakes(), &programs, &lanes);
@@ -368,9 +371,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             Workload::All => Vec::new(),
         });
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
     }
     results.complete = failures.is_empty();
 
@@ -387,6 +387,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("nothing could be compared; the rows above say why");
     }
     finish(failures)
+}
+
+/// What a run lacks that was stopped before a workload, unless the one before says so.
+fn interruption(failures: &[CompareError]) -> Option<CompareError> {
+    let is_told = failures.iter().any(|failure| matches!(failure, CompareError::Interrupted));
+    (!is_told).then_some(CompareError::Interrupted)
 }
 
 /// Whether every comparison was left out.
@@ -411,4 +417,15 @@ fn finish(failures: Vec<CompareError>) -> anyhow::Result<ExitCode> {
     }
     let rest = rest.join("\n");
     bail!("{:#}\n{rest}", anyhow::Error::from(first));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_stopped_between_two_workloads_is_not_whole() {
+        assert!(matches!(interruption(&[]), Some(CompareError::Interrupted)));
+        assert!(interruption(&[CompareError::Interrupted]).is_none());
+    }
 }

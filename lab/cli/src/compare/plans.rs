@@ -9,14 +9,14 @@ use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Wor
 use widelane_bench::machine::Family;
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::{Built, Programs};
-use widelane_bench::server::{Identity, ServerError, ServerKind, Subject};
+use widelane_bench::server::{Identity, Key, ServerError, ServerKind, Subject};
 use widelane_bench::{groups, mixed};
 use widelane_cli::output;
 use widelane_cpu::{Policy, Vaes256};
 use widelane_host::qat;
 use widelane_loadgen::{Goal, Group, TlsVersion};
 
-use super::{Args, Engine, Keys, Server, Workload};
+use super::{Args, Engine, Keys, Server, Suite, Workload};
 use crate::rival;
 
 /// Rounds by default, and with `--quick`. It takes six that count for a 95 % interval.
@@ -89,9 +89,9 @@ pub(super) const DESCRIPTORS_LOAD: usize = 2 * CONNECTIONS_LOAD;
 /// Connections at which CPU time is the question.
 const COST_CONNECTIONS: u16 = 200;
 
-/// The first that was there before.
-pub(super) fn twin<T: PartialEq>(all: &[T]) -> Option<&T> {
-    all.iter().enumerate().find(|(at, one)| all[..*at].contains(one)).map(|(_, one)| one)
+/// Whether one was there before.
+fn has_twins<T: PartialEq>(all: &[T]) -> bool {
+    all.iter().enumerate().any(|(at, one)| all[..at].contains(one))
 }
 
 impl Args {
@@ -104,18 +104,26 @@ impl Args {
     ) -> Plan {
         Plan {
             targets: self.targets(programs),
-            keys: self.key.iter().map(|Keys(keys)| keys.clone()).collect(),
+            keys: self.keys(),
             identity: self.certificate.clone().zip(self.private_key.clone()),
             scenarios,
             cores: self.cores(),
             workers: self.workers(),
             threads: if self.server_threads { Threads::All } else { Threads::First },
             goal: self.latency_max.map(|latency_max| Goal { latency_max, percentile: 100.0 }),
-            cipher: self.cipher.cipher(),
+            cipher: self.cipher.unwrap_or(Suite::Aes256Gcm).cipher(),
             round_trip: self.rtt,
             port_first: self.port,
             lane_cpus: self.lane_cpus.clone(),
             with_lanes: with_lanes.to_vec(),
+        }
+    }
+
+    /// The keys of each server, where no certificate was given.
+    fn keys(&self) -> Vec<Vec<Key>> {
+        match &self.key[..] {
+            [] => vec![vec![Key::Rsa(2048)]],
+            named => named.iter().map(|Keys(keys)| keys.clone()).collect(),
         }
     }
 
@@ -148,14 +156,28 @@ impl Args {
         }
     }
 
-    /// Refuses engines and limits that are named twice, or lack their CPUs.
+    /// Refuses what is named twice: it would be measured twice under one name.
+    pub(super) fn check_twins(&self) -> anyhow::Result<()> {
+        let lists = [
+            ("--key", has_twins(&self.key)),
+            ("--sizes", has_twins(&self.sizes)),
+            ("--ciphers", has_twins(&self.ciphers)),
+            ("--tls", has_twins(&self.tls)),
+            ("--connections", has_twins(&self.connections)),
+            ("--load", has_twins(&self.load)),
+            ("--server-cores", has_twins(&self.server_cores)),
+            ("--engine", has_twins(&self.engine)),
+            ("--wait-max", has_twins(&self.wait_max)),
+            ("--group", has_twins(&self.group)),
+        ];
+        match lists.iter().find(|(_, has_twins)| *has_twins) {
+            Some((flag, _)) => bail!("{flag} names one twice; say each once"),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses engines and limits that lack their CPUs.
     pub(super) fn check_engines(&self) -> anyhow::Result<()> {
-        if twin(&self.engine).is_some() {
-            bail!("--engine names one twice; say each once");
-        }
-        if twin(&self.wait_max).is_some() {
-            bail!("--wait-max names one twice; say each once");
-        }
         if !self.wait_max.is_empty() && self.lane_cpus.is_some() {
             bail!("--wait-max and --lane-cpus are compared one by one; leave one of them out");
         }
@@ -385,7 +407,6 @@ impl Args {
         let usual = if self.quick { ROUNDS_BULK_QUICK } else { ROUNDS_BULK };
         let least = self.pairs.unwrap_or(usual);
         let most = least + least / 2;
-        let versions = Self::or_usual(&self.tls, &[TlsVersion::Tls13]);
         let usual_connections = match self.latency_max {
             Some(_) => &CONNECTIONS_LIMITED,
             None => &CONNECTIONS_BULK,
@@ -396,13 +417,7 @@ impl Args {
             _ => &Protection::ALL,
         };
         for protection in Self::or_usual(&self.ciphers, usual_ciphers) {
-            let offered = protection.versions(&versions).into_iter();
-            // Ciphers that only an older version has are included by default.
-            let is_wanted = |version: &TlsVersion| {
-                self.tls.is_empty() || !self.ciphers.is_empty() || self.tls.contains(version)
-            };
-            let offered = offered.filter(is_wanted);
-            for version in offered.filter(|it| !self.http3 || *it == TlsVersion::Tls13) {
+            for version in self.versions(protection) {
                 for bytes in Self::or_usual(&self.sizes, sizes) {
                     for connections in Self::or_usual(&self.connections, usual_connections) {
                         scenarios.push(Scenario {
@@ -428,6 +443,17 @@ impl Args {
         scenarios
     }
 
+    /// The versions in which bodies are downloaded under a cipher.
+    fn versions(&self, protection: Protection) -> Vec<TlsVersion> {
+        let mut versions = protection.versions(&Self::or_usual(&self.tls, &[TlsVersion::Tls13]));
+        // Ciphers that only an older version has are included by default.
+        versions.retain(|version| {
+            self.tls.is_empty() || !self.ciphers.is_empty() || self.tls.contains(version)
+        });
+        versions.retain(|version| !self.http3 || *version == TlsVersion::Tls13);
+        versions
+    }
+
     /// The versions of TLS to go through where none are named.
     fn usual_versions(&self) -> &'static [TlsVersion] {
         let all = &[TlsVersion::Tls12, TlsVersion::Tls13];
@@ -441,14 +467,18 @@ impl Args {
             kinds.extend(self.groups(version).into_iter().map(|group| (version, group)));
         }
         let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
-        let is_single = all_connections.len() == 1;
+        // Where CPU time is the question: as busy as a server is made.
+        let telling = match all_connections.contains(&COST_CONNECTIONS) {
+            true => Some(COST_CONNECTIONS),
+            false => all_connections.iter().copied().max(),
+        };
         // If only partial loads are asked for, no others are measured.
         let loads_only = !self.load.is_empty() && self.connections.is_empty();
         let mut scenarios = Vec::new();
         for (index, (version, group)) in kinds.iter().copied().enumerate() {
             let all_connections = all_connections.iter().copied().filter(|_| !loads_only);
             for connections in all_connections {
-                let cost = connections == COST_CONNECTIONS || is_single;
+                let cost = Some(connections) == telling;
                 if self.quick && index > 0 && !cost {
                     continue;
                 }
@@ -564,7 +594,48 @@ impl Args {
         if !self.load.is_empty() && !workloads.contains(&Workload::Handshake) {
             bail!("--load is about handshakes; add --workload handshake, or leave --load out");
         }
-        Ok(())
+        let lacks_versions = |cipher: &&Protection| self.versions(**cipher).is_empty();
+        if let Some(cipher) = self.ciphers.iter().find(lacks_versions) {
+            bail!(
+                "{} exists in TLS 1.2 only, and --http3 has TLS 1.3; leave one of them out",
+                cipher.name()
+            );
+        }
+        match workloads {
+            [Workload::Bulk] if self.cipher.is_some() => {
+                bail!("--cipher is about handshakes and pages; --ciphers names those of downloads")
+            }
+            [Workload::Mixed] => self.check_flags_of_mixed(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses flags that mixed requests do not heed, which have servers, keys and ciphers of their
+    /// own.
+    fn check_flags_of_mixed(&self) -> anyhow::Result<()> {
+        let unheeded = [
+            ("--key", !self.key.is_empty()),
+            ("--certificate", self.certificate.is_some()),
+            ("--tls", !self.tls.is_empty()),
+            ("--http3", self.http3),
+            ("--group", !self.group.is_empty()),
+            ("--cipher", self.cipher.is_some()),
+            ("--server-cores", !self.server_cores.is_empty()),
+            ("--server-threads", self.server_threads),
+            ("--workers", self.workers.is_some()),
+            ("--threads", self.threads.is_some()),
+            ("--engine", !self.engine.is_empty()),
+            ("--wait-max", !self.wait_max.is_empty()),
+            ("--masked", self.masked),
+            ("--rival", self.rival.is_some()),
+        ];
+        match unheeded.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => bail!(
+                "{flag} changes nothing about mixed requests; leave it out, or add --workload \
+                 handshake"
+            ),
+            None => Ok(()),
+        }
     }
 
     /// Pages of an application, by version.
@@ -640,5 +711,94 @@ impl Args {
                 Rounds { least: rounds, most: rounds + rounds / 2 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(line: &str) -> Args {
+        let words = ["compare"].into_iter().chain(line.split_whitespace());
+        Command::try_parse_from(words).unwrap().args
+    }
+
+    #[test]
+    fn quick_runs_have_every_version_at_the_most_connections_that_are_named() {
+        let measured = |line: &str| -> Vec<(TlsVersion, usize)> {
+            let args = args(&format!("--quick --group x25519 --connections {line}"));
+            args.handshakes().iter().map(|it| (it.version, it.connections)).collect()
+        };
+        use TlsVersion::{Tls12, Tls13};
+        assert_eq!(measured("8,64"), [(Tls12, 8), (Tls12, 64), (Tls13, 64)]);
+        assert_eq!(measured("200,256"), [(Tls12, 200), (Tls12, 256), (Tls13, 200)]);
+        assert_eq!(measured("8"), [(Tls12, 8), (Tls13, 8)]);
+    }
+
+    #[test]
+    fn what_is_named_twice_is_refused() {
+        for (flag, values) in [
+            ("--connections", "200,8,200"),
+            ("--tls", "1.3,1.3"),
+            ("--key", "rsa2048,rsa2048"),
+            ("--sizes", "1M,1024K"),
+            ("--ciphers", "aes128-gcm,aes128-gcm"),
+            ("--group", "x25519,p256,x25519"),
+            ("--load", "20,20"),
+            ("--wait-max", "0,0"),
+        ] {
+            let error = args(&format!("{flag} {values}")).check_twins().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{flag} names one twice")), "{error}");
+        }
+        args("--connections 8,200 --key rsa2048,ecdsa-p256 --tls 1.2,1.3").check_twins().unwrap();
+    }
+
+    #[test]
+    fn flags_that_a_workload_does_not_heed_are_refused() {
+        let refusal = |line: &str, workloads: &[Workload]| {
+            args(line).check_flags(workloads).err().map(|error| error.to_string())
+        };
+        let of_mixed = [
+            "--key rsa2048",
+            "--tls 1.3",
+            "--http3",
+            "--group p256",
+            "--cipher aes128-gcm",
+            "--server-threads",
+            "--workers 2",
+            "--threads 2",
+            "--engine in-loop",
+            "--wait-max 0",
+            "--masked",
+            "--rival haproxy-aws-lc",
+            "--certificate c.pem --private-key k.pem",
+        ];
+        for line in of_mixed {
+            let told = refusal(line, &[Workload::Mixed]).unwrap();
+            let flag = line.split(' ').next().unwrap();
+            assert!(told.starts_with(&format!("{flag} changes nothing")), "{told}");
+            assert_eq!(refusal(line, &[Workload::Handshake, Workload::Mixed]), None);
+        }
+        assert_eq!(refusal("--connections 8 --lane-cpus 1", &[Workload::Mixed]), None);
+        let told = refusal("--cipher aes128-gcm", &[Workload::Bulk]).unwrap();
+        assert!(told.contains("--ciphers"), "{told}");
+        let old = "--http3 --ciphers aes128-gcm,aes128-sha";
+        let told = refusal(old, &[Workload::Bulk]).unwrap();
+        assert!(told.starts_with("aes128-sha exists in TLS 1.2 only"), "{told}");
+    }
+
+    #[test]
+    fn a_certificate_has_its_own_key() {
+        let words = ["compare", "--key", "rsa2048", "--certificate", "c", "--private-key", "k"];
+        assert!(Command::try_parse_from(words).is_err());
+        assert_eq!(args("").keys(), [[Key::Rsa(2048)]]);
     }
 }
