@@ -97,13 +97,6 @@ pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
     if *operations == 0 {
         return Some(format!("{subject}: nothing finished within {wall_s:.2} s"));
     }
-    if let Some(due) = measurement.arrivals_due.filter(|due| *due > 0.0)
-        && (*operations as f64) < finished_min(due)
-    {
-        return Some(format!(
-            "{subject}: of {due:.0} handshakes that were due, {operations} were finished"
-        ));
-    }
     if *cpu_s <= 0.0 {
         return Some(format!("{subject}: the server used no CPU time"));
     }
@@ -132,6 +125,14 @@ pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
             "{subject}: the client was the bottleneck ({:.0} % of its CPU, the server {:.0} %)",
             client * 100.0,
             server * 100.0
+        ));
+    }
+    // Behind what else may have been the reason.
+    if let Some(due) = measurement.arrivals_due.filter(|due| *due > 0.0)
+        && (*operations as f64) < finished_min(due)
+    {
+        return Some(format!(
+            "{subject}: of {due:.0} handshakes that were due, {operations} were finished"
         ));
     }
     None
