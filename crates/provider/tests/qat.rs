@@ -10,6 +10,7 @@ mod jobs;
 
 use std::env;
 use std::process::Command;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -173,6 +174,26 @@ fn a_late_result_is_not_waited_for_and_lands_nowhere() {
 fn a_device_that_restarts_is_used_again() {
     on_device("a_device_that_restarts_is_used_again", "resets=6", |place| {
         until(place, 2, |counts| counts.device_faults, |job| by_threads(job, 2));
+    });
+}
+
+#[test]
+fn a_device_that_has_lost_all_that_it_has_room_for_has_a_fault() {
+    let name = "a_device_that_has_lost_all_that_it_has_room_for_has_a_fault";
+    on_device(name, "loses=1", |place| {
+        let job = Job::Sign(jobs::rsa(2048));
+        // More than both instances have room for, before the first of them is late.
+        let begin = Barrier::new(144);
+        thread::scope(|scope| {
+            for _ in 0..144 {
+                scope.spawn(|| {
+                    begin.wait();
+                    job.run(1);
+                });
+            }
+        });
+        repeat(|| counted(place, |counts| counts.device_faults) > 0, || job.run(1));
+        assert_eq!(of_device(place), 0);
     });
 }
 

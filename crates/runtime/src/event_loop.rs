@@ -9,6 +9,7 @@ use core::ops::Range;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use libc::epoll_event;
 use widelane_bridge::hooks::{Extent, ProviderHooks};
@@ -392,7 +393,7 @@ fn without_wakes(events: *mut epoll_event, count: c_int) -> c_int {
     c_int::try_from(kept).unwrap_or(count)
 }
 
-/// Each write to the descriptor is an event; the counter need not be read to reset it.
+/// Each call by the descriptor is an event, whether or not the one before was reset.
 const WAKE_EVENTS: u32 = (libc::EPOLLIN | libc::EPOLLET).cast_unsigned();
 
 /// The data word of our own registration: an address of ours, which cannot be a descriptor or an
@@ -491,7 +492,7 @@ pub(crate) fn wait(
             return others;
         }
     };
-    let mut call = WaitCall { hooks, epoll, events, room, timeout, stage: Stage::Begun };
+    let mut call = WaitCall::new(hooks, epoll, events, room, timeout);
     let mut count = 0;
     loop {
         let next = || EventLoop::with(|event_loop| call.next(event_loop, count));
@@ -511,8 +512,14 @@ struct WaitCall<'a> {
     events: *mut epoll_event,
     room: c_int,
     timeout: Timeout,
+    /// When the program's timeout ends, from the first wait for company on.
+    end: Option<Instant>,
     stage: Stage,
 }
+
+/// How long a program is kept at a time that did not want to wait: as long as the longest wait for
+/// company that a policy may have.
+const REST_AT_ZERO_MAX_NS: u64 = 10_000_000;
 
 /// What a call waits for now.
 #[derive(Clone, Copy)]
@@ -525,8 +532,8 @@ enum Stage {
     Asked,
     /// What is ready at once.
     Polled,
-    /// Company, for so many nanoseconds.
-    Resting(u64),
+    /// Company.
+    Resting,
 }
 
 /// What a call does next.
@@ -535,7 +542,17 @@ enum Step {
     Return(c_int),
 }
 
-impl WaitCall<'_> {
+impl<'a> WaitCall<'a> {
+    fn new(
+        hooks: &'a ProviderHooks,
+        epoll: c_int,
+        events: *mut epoll_event,
+        room: c_int,
+        timeout: Timeout,
+    ) -> Self {
+        Self { hooks, epoll, events, room, timeout, end: None, stage: Stage::Begun }
+    }
+
     /// Goes on from where the last wait has returned `count`.
     fn next(&mut self, event_loop: &EventLoop, count: c_int) -> Step {
         match self.stage {
@@ -543,8 +560,8 @@ impl WaitCall<'_> {
             Stage::OnFibre => Step::Return(count),
             Stage::Asked => self.end(event_loop, count),
             Stage::Polled => self.decide(event_loop, count),
-            Stage::Resting(_) if count != 0 => self.end(event_loop, count),
-            Stage::Resting(ns) => self.execute_rested(event_loop, ns),
+            Stage::Resting if count != 0 => self.end(event_loop, count),
+            Stage::Resting => self.execute_rested(event_loop),
         }
     }
 
@@ -600,19 +617,34 @@ impl WaitCall<'_> {
     /// The program has nothing else to do, and nothing is to be reported: waits for company where
     /// that is worth it, and executes what has no company to expect.
     fn rest(&mut self, event_loop: &EventLoop) -> Step {
+        if let (Timeout::Ns(asked_ns), None) = (self.timeout, self.end) {
+            self.end = Instant::now().checked_add(Duration::from_nanos(asked_ns));
+        }
         let ns = (self.hooks.wait_ns)(true);
         if ns == 0 {
-            return self.execute_rested(event_loop, ns);
+            return self.execute_rested(event_loop);
         }
         event_loop.listen_for_wakes(self.hooks, self.epoll);
-        self.wait(Stage::Resting(ns), Patience::AtMost(ns))
+        self.wait(Stage::Resting, Patience::AtMost(ns.min(self.left_ns())))
     }
 
-    fn execute_rested(&mut self, event_loop: &EventLoop, ns: u64) -> Step {
+    /// How long the program may be kept.
+    fn left_ns(&self) -> u64 {
+        match self.end {
+            _ if self.timeout == Timeout::Zero => REST_AT_ZERO_MAX_NS,
+            None => u64::MAX,
+            Some(end) => {
+                let left = end.saturating_duration_since(Instant::now());
+                u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    fn execute_rested(&mut self, event_loop: &EventLoop) -> Step {
         // What another thread has freed meanwhile is not executed.
         event_loop.empty_mailbox();
-        // A program that wanted to wait for less has something to do now.
-        let is_over = matches!(self.timeout, Timeout::Ns(asked_ns) if asked_ns < ns);
+        // A program that does not want to wait longer has something to do now.
+        let is_over = self.left_ns() == 0;
         let extent = if is_over { Extent::All } else { Extent::Due };
         event_loop.execute_parked(self.hooks, extent);
         self.report(event_loop, 0, is_over)
@@ -629,7 +661,8 @@ impl WaitCall<'_> {
             return self.rest(event_loop);
         }
         if is_waiting && !event_loop.has_posted.get() {
-            return self.wait(Stage::Asked, Patience::Asked);
+            let patience = self.end.map_or(Patience::Asked, |_| Patience::AtMost(self.left_ns()));
+            return self.wait(Stage::Asked, patience);
         }
         if filled == 0 && self.timeout == Timeout::Endless {
             // A program that set no timeout does not see one, but may be interrupted.
@@ -729,9 +762,89 @@ impl Drop for EventLoop {
 #[cfg(test)]
 mod tests {
     use std::thread;
-    use std::time::{Duration, Instant};
 
     use super::*;
+
+    extern "C" fn nothing() {}
+    extern "C" fn hears(_: bool) {}
+    extern "C" fn none() -> usize {
+        0
+    }
+    extern "C" fn no() -> bool {
+        false
+    }
+    extern "C" fn executes(_: Extent) -> usize {
+        0
+    }
+    extern "C" fn rests(_: bool) -> u64 {
+        REST_NS
+    }
+    extern "C" fn no_descriptor() -> c_int {
+        -1
+    }
+    extern "C" fn forgets(_: *mut c_void) {}
+    extern "C" fn keeps(_: *const c_void) -> bool {
+        false
+    }
+    extern "C" fn no_counters() -> *const widelane_bridge::counters::Counters {
+        ptr::null()
+    }
+
+    const REST_NS: u64 = 8_000_000;
+
+    /// A provider for which it is always worth a rest.
+    static ALWAYS_RESTS: ProviderHooks = ProviderHooks {
+        version: 0,
+        begin_thread: nothing,
+        fibre: hears,
+        pending: none,
+        full: no,
+        execute: executes,
+        wait_ns: rests,
+        wake_descriptor: no_descriptor,
+        configures: nothing,
+        wants_keys: no,
+        cancel: forgets,
+        keeps_key: keeps,
+        counters: no_counters,
+    };
+
+    /// How long a call with a timeout waits if something is parked all the time.
+    fn waits_ns(timeout: Timeout) -> u64 {
+        let mut event = epoll_event { events: 0, u64: 0 };
+        let mut call = WaitCall::new(&ALWAYS_RESTS, -1, &raw mut event, 1, timeout);
+        let mut waited_ns = 0;
+        EventLoop::with(|event_loop| {
+            let wait = event_loop.closing(Closing::park);
+            while waited_ns < 1_000_000_000
+                && let Step::Wait(patience) = call.next(event_loop, 0)
+            {
+                if let Patience::AtMost(ns) = patience {
+                    thread::sleep(Duration::from_nanos(ns));
+                    waited_ns += ns;
+                }
+            }
+            event_loop.closing(|closing| closing.unpark(wait));
+        });
+        waited_ns
+    }
+
+    #[test]
+    fn a_program_that_does_not_want_to_wait_is_not_kept_for_long() {
+        extern "C" fn rests_for_ever(_: bool) -> u64 {
+            u64::MAX
+        }
+        let hooks = ProviderHooks { wait_ns: rests_for_ever, ..ALWAYS_RESTS };
+        let mut call = WaitCall::new(&hooks, -1, ptr::null_mut(), 1, Timeout::Zero);
+        let step = EventLoop::with(|event_loop| call.rest(event_loop));
+        assert!(matches!(step, Some(Step::Wait(Patience::AtMost(REST_AT_ZERO_MAX_NS)))));
+    }
+
+    #[test]
+    fn no_program_is_kept_for_longer_than_its_timeout() {
+        let waited_ns = waits_ns(Timeout::Ns(20_000_000));
+        assert!((REST_NS..=20_000_000).contains(&waited_ns), "{waited_ns}");
+    }
 
     #[test]
     fn letters_of_all_threads_arrive_until_the_end() {

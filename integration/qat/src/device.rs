@@ -99,6 +99,9 @@ impl Instance {
         }
         let number = self.count;
         self.count += 1;
+        if is_hit(faults().loses, number) {
+            return CPA_STATUS_SUCCESS;
+        }
         let extra = if is_hit(faults().late, number) { LATE } else { Duration::ZERO };
         self.operations.push(Operation {
             number,

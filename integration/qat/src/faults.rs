@@ -28,6 +28,8 @@ pub(crate) struct Faults {
     /// `resets=N`: with every Nth operation the device restarts, which takes 50 ms and loses what
     /// is under way.
     pub(crate) resets: Option<u64>,
+    /// `loses=N`: every Nth operation never ends.
+    pub(crate) loses: Option<u64>,
     /// `refuses`: it takes no key.
     pub(crate) refuses: bool,
 }
@@ -58,6 +60,7 @@ impl Faults {
                 "wrong" => faults.wrong = Some(number),
                 "fails" => faults.fails = Some(number),
                 "resets" => faults.resets = Some(number),
+                "loses" => faults.loses = Some(number),
                 "refuses" => faults.refuses = true,
                 _ => panic!("the stand-in does not know the fault {name:?}"),
             }

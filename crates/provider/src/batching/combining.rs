@@ -50,7 +50,7 @@ pub(super) struct Generation {
     /// The lane process that does for the workers what they would do for each other.
     lane: Option<Lane>,
     shared: &'static Shared,
-    /// One for each place that may be taken: its worker waits for it.
+    /// A timer for each place that may be taken, which is never started: its worker waits for it.
     events: Vec<c_int>,
     /// What the descriptors are, as `fstat` says: a worker may have closed them and given their
     /// numbers to other files.
@@ -193,7 +193,7 @@ impl Generation {
         let mut generation = Generation { lane: None, shared, events: Vec::new(), file: None };
         for _ in 0..places {
             // SAFETY: makes a descriptor.
-            let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+            let event = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
             if event < 0 {
                 let error = io::Error::last_os_error();
                 generation.discard();
@@ -242,11 +242,13 @@ impl Generation {
     fn wake(&self, place: usize) {
         let Some(event) = self.events.get(place) else { return };
         if file(*event) == self.file {
-            let one = 1_u64.to_ne_bytes();
-            // Error: the counter is at its limit, so the event has been raised.
-            // SAFETY: eight bytes to be read.
-            let _ = unsafe { libc::write(*event, one.as_ptr().cast(), one.len()) };
+            raise(*event);
         }
+    }
+
+    /// The place of the lane process, if there is one: workers do not take it.
+    fn lane_place(&self) -> Option<usize> {
+        self.lane.as_ref().and(self.events.len().checked_sub(1))
     }
 }
 
@@ -311,7 +313,8 @@ impl Member {
     /// The lane process among the workers of a generation, with all keys that it inherits; nothing
     /// if there is no place for it.
     pub(super) fn of_lane_process(generation: &'static Generation) -> Option<Self> {
-        let mut member = Member::enter(generation, process::current())?;
+        let place = generation.lane_place()?;
+        let mut member = Member::at(generation, process::current(), place)?;
         let keys = generation.lane.iter().flat_map(|lane| lane.keys.all());
         let named = |key: Arc<Key>| Some((key.accelerated()?.name, Arc::downgrade(&key)));
         member.keys = keys.filter_map(named).collect();
@@ -319,22 +322,28 @@ impl Member {
     }
 
     fn enter(generation: &'static Generation, process: *const Process) -> Option<Self> {
-        let worker = std::process::id();
         if generation.shared.build.load(Ordering::Relaxed) != BUILD {
             return None;
         }
-        let place = generation.shared.slots.enter(worker, is_gone)?;
-        // No worker could wake it, or its descriptor is another file by now.
-        let event = generation.events.get(place);
-        if event.is_none_or(|event| file(*event) != generation.file) {
-            generation.shared.slots.leave(place);
-            return None;
+        let slots = &generation.shared.slots;
+        let place = slots.enter(std::process::id(), is_gone)?;
+        let is_free = Some(place) != generation.lane_place();
+        let member = is_free.then(|| Member::at(generation, process, place)).flatten();
+        if member.is_none() {
+            slots.leave(place);
         }
+        member
+    }
+
+    /// The member at a place; nothing if no worker could wake it, or its descriptor is another file
+    /// by now.
+    fn at(generation: &'static Generation, process: *const Process, place: usize) -> Option<Self> {
+        generation.events.get(place).filter(|event| file(**event) == generation.file)?;
         Some(Member {
             process,
             generation,
             place,
-            worker,
+            worker: std::process::id(),
             keys: HashMap::new(),
             first: Cell::new(place + 1),
             watch: Cell::default(),
@@ -369,7 +378,8 @@ impl Member {
     /// Wakes the lane process, if it sleeps, for what has been left.
     fn call_lane_process(&self, now: Tick) {
         let board = &self.generation.shared.board;
-        if let Some(place) = board.place().filter(|place| *place < self.generation.events.len())
+        if let Some(place) = self.generation.lane_place()
+            && board.runs()
             && self.slots().rouse(place)
         {
             board.call(now);
@@ -447,7 +457,7 @@ impl Member {
 
     /// The lane process begins.
     pub(super) fn begin_serving(&self, counters: &Counters) {
-        let starts = self.generation.shared.board.begin(self.place);
+        let starts = self.generation.shared.board.begin();
         counters.lane_process_starts.store(starts.into(), Ordering::Relaxed);
     }
 
@@ -469,10 +479,7 @@ impl Member {
                 libc::pollfd { fd: self.descriptor(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one question.
             unsafe { libc::poll(&raw mut event, 1, SLEEP_MAX_MS) };
-            let mut calls = [0; 8];
-            // Error: no event was pending; then it looks in vain.
-            // SAFETY: room for the counter of an eventfd.
-            let _ = unsafe { libc::read(event.fd, calls.as_mut_ptr().cast(), calls.len()) };
+            reset(event.fd);
         }
         self.end_sleep();
         let board = &self.generation.shared.board;
@@ -574,7 +581,7 @@ impl Engine for Member {
 impl Drop for Member {
     fn drop(&mut self) {
         // In a child the place is still the parent's.
-        if ptr::eq(self.process, process::current()) {
+        if is_own(self.process) {
             self.slots().leave(self.place);
             MEMBERS.fetch_sub(1, Ordering::SeqCst);
         }
@@ -594,21 +601,57 @@ impl Membership {
     /// The member that the thread is, if it has become one in this process.
     pub(super) fn get(&mut self) -> Option<&mut Member> {
         let (process, member) = self.found.as_mut()?;
-        member.as_mut().filter(|_| ptr::eq(*process, process::current()))
+        member.as_mut().filter(|_| is_own(*process))
     }
 
     /// Makes the thread a member, if there is a place for it.
     pub(super) fn join(&mut self) -> Option<&mut Member> {
-        if !can_join() {
+        let process = process::current();
+        if !process.is_own() || !can_join() {
             return None;
         }
-        let process = ptr::from_ref(process::current());
+        let process = ptr::from_ref(process);
         if self.found.as_ref().is_none_or(|(found, _)| *found != process) {
             self.found = Some((process, Member::join(process)));
         }
         self.get()
     }
 }
+
+/// Whether this is the calling process, and not a parent of it.
+fn is_own(process: *const Process) -> bool {
+    ptr::eq(process, process::current()) && process::current().is_own()
+}
+
+/// Makes a timer readable, and wakes whoever waits for it by edge-triggered epoll. Unlike a write
+/// to an eventfd or a socket this never blocks and never fails for want of room, whatever another
+/// process that shares the descriptor has done to it.
+fn raise(timer: c_int) {
+    let ticks = 1_u64;
+    // SAFETY: eight bytes to be read.
+    if unsafe { libc::ioctl(timer, TFD_IOC_SET_TICKS, &raw const ticks) } != 0 {
+        // A kernel without CHECKPOINT_RESTORE: the timer ends at once.
+        set(timer, 1);
+    }
+}
+
+/// Makes a timer unreadable.
+fn reset(timer: c_int) {
+    set(timer, 0);
+}
+
+/// Has a timer end at a time since the system's start; never if that is 0.
+fn set(timer: c_int, ns: libc::c_long) {
+    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let time =
+        libc::itimerspec { it_interval: never, it_value: libc::timespec { tv_nsec: ns, ..never } };
+    // Error: it is no timer; then nobody waits for it.
+    // SAFETY: a time.
+    unsafe { libc::timerfd_settime(timer, libc::TFD_TIMER_ABSTIME, &time, ptr::null_mut()) };
+}
+
+/// `_IOW('T', 0, __u64)`, which libc lacks.
+const TFD_IOC_SET_TICKS: libc::c_ulong = 0x4008_5400;
 
 /// What a descriptor is.
 fn file(descriptor: c_int) -> Option<File> {
@@ -651,6 +694,81 @@ mod tests {
         assert!(readable.iter().enumerate().all(|(place, readable)| *readable == (place == 1)));
         generation.wake(PLACES_MAX);
         generation.discard();
+    }
+
+    #[test]
+    fn no_worker_can_block_those_that_wake_others_or_use_up_their_calls() {
+        let generation = leaked();
+        let event = generation.events[0];
+        // SAFETY: makes a descriptor.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let events = (libc::EPOLLIN | libc::EPOLLET).cast_unsigned();
+        let mut edge = libc::epoll_event { events, u64: 0 };
+        // SAFETY: descriptors of this test, and an event.
+        let added = unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, event, &mut edge) };
+        assert_eq!(added, 0);
+        assert_in_child(|| {
+            let most = (u64::MAX - 1).to_ne_bytes();
+            // SAFETY: a number.
+            let unset = unsafe { libc::fcntl(event, libc::F_SETFL, 0) };
+            // SAFETY: bytes to be read.
+            unsafe { libc::write(event, most.as_ptr().cast(), most.len()) };
+            raise(event);
+            unset == 0
+        });
+        let is_woken = || {
+            let mut edge = libc::epoll_event { events: 0, u64: 0 };
+            // SAFETY: room for one event.
+            unsafe { libc::epoll_wait(epoll, &mut edge, 1, 1_000) == 1 }
+        };
+        assert!(is_woken(), "by the child");
+        for _ in 0..1_000 {
+            generation.wake(0);
+            assert!(is_woken());
+        }
+        reset(event);
+        assert!(!is_readable(event));
+        // Where the kernel lacks the other call.
+        set(event, 1);
+        assert!(is_woken() && is_readable(event));
+        // SAFETY: made above.
+        unsafe { libc::close(epoll) };
+    }
+
+    #[test]
+    fn the_lane_process_has_its_place_though_workers_fill_all_others() {
+        let mut generation = Generation::new().expect("memory and descriptors");
+        generation.lane = Some(Lane { keys: Lent::none(), lifeline: -1 });
+        let generation: &'static Generation = Box::leak(Box::new(generation));
+        let last = generation.events.len() - 1;
+        let workers: Vec<_> =
+            (0..=last).map_while(|_| Member::enter(generation, process::current())).collect();
+        assert_eq!(workers.len(), last);
+        for _ in 0..PLACES_MAX {
+            generation.shared.slots.enter(1, |_| false);
+        }
+        let lane = Member::of_lane_process(generation).expect("its place");
+        assert_eq!(lane.place, last);
+        workers.into_iter().chain([lane]).for_each(std::mem::forget);
+    }
+
+    #[test]
+    fn a_child_that_no_handler_has_seen_is_no_member() {
+        let mut membership = Membership::new();
+        membership.found = Some((process::current(), Some(member(leaked()))));
+        assert!(membership.get().is_some());
+        // SAFETY: as in `assert_in_child`; the handlers for forks are not run.
+        let child = unsafe { libc::syscall(libc::SYS_clone, i64::from(libc::SIGCHLD), 0, 0, 0, 0) };
+        if child == 0 {
+            let is_member = membership.get().is_some() || membership.join().is_some();
+            // SAFETY: ends the child without the parent's handlers.
+            unsafe { libc::_exit(is_member.into()) };
+        }
+        let mut status = 0;
+        let child = libc::pid_t::try_from(child).expect("a process");
+        // SAFETY: a child of ours, and a place to write to.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 
     #[test]
@@ -718,17 +836,21 @@ mod tests {
 
     #[test]
     fn without_descriptors_there_is_no_lane_process_and_nothing_is_left_open() {
+        if !widelane_testkit::rooms::has_lanes() {
+            return;
+        }
         let generation = leaked();
         assert_in_child(|| fails_cleanly(1, || lane_process::start(generation).is_err()));
     }
 
     #[test]
     fn a_program_that_has_threads_gets_no_lane_process() {
-        let generation = leaked();
+        let (generation, has_lanes) = (leaked(), widelane_testkit::rooms::has_lanes());
         thread::scope(|scope| {
             let started = scope.spawn(|| lane_process::start(generation));
             let error = started.join().expect("it does not panic").unwrap_err();
-            assert!(error.contains("several threads") || error.contains("no room"), "{error}");
+            let expected = if has_lanes { "several threads" } else { "no room" };
+            assert!(error.contains(expected), "{error}");
         });
     }
 
@@ -786,11 +908,11 @@ mod tests {
             let accept = |_: &KeyName, _| Choice::Accept(());
             member.slots().claim(lane, request.kind() as u8, SLOTS, accept).jobs.len()
         };
-        board.begin(lane.place);
+        board.begin();
         let left = member.submit(&request, now()).expect("a free slot");
         assert!(claim() == 1 && !member.is_finished(&left));
         board.end();
-        board.begin(lane.place);
+        board.begin();
         assert!(member.is_finished(&left) && member.is_at_work(now()));
         let counters = Pages::of_nobody().first();
         assert!(matches!(member.collect(left, &request, counters), Answer::Failed));
@@ -798,7 +920,7 @@ mod tests {
         assert_eq!(counters.jobs_refused.load(Ordering::Relaxed), 0);
         // What nobody had claimed yet is the next one's.
         let left = member.submit(&request, now()).expect("a free slot");
-        board.begin(lane.place);
+        board.begin();
         assert!(!member.is_finished(&left));
     }
 

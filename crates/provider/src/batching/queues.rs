@@ -1,6 +1,6 @@
 //! Where the operations of one kind meet, and what they cost.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -25,6 +25,8 @@ pub(crate) struct Queues {
     pub(super) crew: Crew<Request>,
     /// What they cost.
     pub(crate) costs: Costs,
+    /// How many a device has done.
+    pub(crate) by_device: AtomicU64,
     helper: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -37,6 +39,7 @@ impl Queues {
             shared: Shared::new(lanes),
             crew: Crew::new(lanes, config().cpus),
             costs: Costs::new(&kinds::kernels(kind), Times::of(kind)),
+            by_device: AtomicU64::new(0),
             helper: Mutex::new(None),
         }
     }

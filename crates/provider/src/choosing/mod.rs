@@ -17,8 +17,8 @@ use widelane_cpu::{Policy, Room, clock, policy};
 
 use self::reading::Reading;
 use crate::config::{Alternative, config};
-use crate::counters::{Pages, count};
-use crate::process;
+use crate::counters::count;
+use crate::process::{self, Process};
 
 /// What chooses among the policies of [`config`], for all threads of a process.
 pub(crate) struct Chooser {
@@ -122,7 +122,7 @@ pub(crate) fn tick() {
     let process = process::current();
     // Error: another thread is at it.
     if let Ok(mut chooser) = process.chooser.try_lock() {
-        let left_ns = chooser.turn(process.pages());
+        let left_ns = chooser.turn(process);
         NEXT_NS.store(now_ns + left_ns, Ordering::Relaxed);
     }
 }
@@ -143,8 +143,10 @@ impl Chooser {
     }
 
     /// Goes on; returns how long there is nothing to do.
-    fn turn(&mut self, pages: &Pages) -> u64 {
-        let now = Reading::take(work::done_ns(pages), self.trial.is_comparing());
+    fn turn(&mut self, process: &Process) -> u64 {
+        let pages = process.pages();
+        let by_device = |kind| process.queues(kind).by_device.load(Ordering::Relaxed);
+        let now = Reading::take(work::done_ns(pages, by_device), self.trial.is_comparing());
         let Some(begin) = &self.begin else {
             self.begin = Some(now);
             publish(&self.trial, &pages.first().choice);

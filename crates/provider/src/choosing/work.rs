@@ -11,9 +11,12 @@ use widelane_bridge::counters::{Counters, KindCounters, OperationKind};
 
 use crate::counters::Pages;
 
-/// What the process has done since its start.
-pub(super) fn done_ns(pages: &Pages) -> f64 {
-    pages.used().iter().map(of_thread_ns).sum()
+/// What the process has done since its start. `by_device` says how many operations of a kind a
+/// device has, which kinds do not count.
+pub(super) fn done_ns(pages: &Pages, by_device: impl Fn(OperationKind) -> u64) -> f64 {
+    let of_kind_ns = |kind| price_ns(kind) * by_device(kind) as f64;
+    let by_device_ns: f64 = OperationKind::ALL.into_iter().map(of_kind_ns).sum();
+    pages.used().iter().map(of_thread_ns).sum::<f64>() + by_device_ns
 }
 
 fn of_thread_ns(counters: &Counters) -> f64 {
@@ -66,24 +69,36 @@ mod tests {
     use super::*;
     use crate::counters::{How, add, count_jobs};
 
+    fn done_by_cpu_ns(pages: &Pages) -> f64 {
+        done_ns(pages, |_| 0)
+    }
+
+    #[test]
+    fn what_a_device_does_counts_as_much() {
+        let pages = Pages::of_nobody();
+        let done = done_ns(&pages, |kind| 3 * u64::from(kind == OperationKind::Rsa2048));
+        count_jobs(pages.first(), OperationKind::Rsa2048, How::Batched, 3);
+        assert_eq!(done, done_by_cpu_ns(&pages));
+    }
+
     #[test]
     fn what_is_done_counts_once_and_more_for_longer_keys() {
         let pages = Pages::of_nobody();
         let counters = pages.first();
-        assert_eq!(done_ns(&pages), 0.0);
+        assert_eq!(done_by_cpu_ns(&pages), 0.0);
         add(&counters.handshakes, 2);
         count_jobs(counters, OperationKind::X25519Generate, How::Single, 5);
-        assert_eq!(done_ns(&pages), 2.0 * HANDSHAKE_NS);
-        let mut before = done_ns(&pages);
+        assert_eq!(done_by_cpu_ns(&pages), 2.0 * HANDSHAKE_NS);
+        let mut before = done_by_cpu_ns(&pages);
         let mut least = 0.0;
         for kind in [OperationKind::P256Sign, OperationKind::Rsa2048, OperationKind::Rsa4096] {
             count_jobs(counters, kind, How::Batched, 1);
-            let price = done_ns(&pages) - before;
+            let price = done_by_cpu_ns(&pages) - before;
             assert!(price > least, "{kind:?}: {price}");
-            (before, least) = (done_ns(&pages), price);
+            (before, least) = (done_by_cpu_ns(&pages), price);
         }
         add(&counters.ciphers[0].messages_by_room[3], 1);
         add(&counters.ciphers[0].bytes, 16_384);
-        assert_eq!(done_ns(&pages) - before, RECORD_NS + 16_384.0 * BYTE_NS);
+        assert_eq!(done_by_cpu_ns(&pages) - before, RECORD_NS + 16_384.0 * BYTE_NS);
     }
 }

@@ -448,9 +448,11 @@ fn scenario_shared_set() {
     // A thread that never had a handshake waits for the same set.
     let hears = thread::spawn(move || Epoll::ready(&Epoll(set), 200));
     thread::sleep(Duration::from_millis(20));
-    let one = 1_u64;
-    // SAFETY: eight bytes for an eventfd.
-    unsafe { libc::write(wake, (&raw const one).cast(), 8) };
+    // SAFETY: zeros are a time.
+    let mut at_once: libc::itimerspec = unsafe { std::mem::zeroed() };
+    at_once.it_value.tv_nsec = 1;
+    // SAFETY: a time for a timer.
+    unsafe { libc::timerfd_settime(wake, 0, &at_once, std::ptr::null_mut()) };
     assert_eq!(hears.join().expect("a thread that waits"), 0, "this is not the program's");
 }
 
@@ -479,14 +481,14 @@ fn wait_for_others(context: &SslContext, epoll: &Epoll) -> RawFd {
     wake_descriptor(epoll).expect("a thread that waits for others is woken by them")
 }
 
-/// The eventfd in an epoll set.
+/// The timer in an epoll set.
 fn wake_descriptor(epoll: &Epoll) -> Option<RawFd> {
     let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", epoll.0)).ok()?;
     let numbers =
         told.lines().filter_map(|line| line.strip_prefix("tfd:")?.split_whitespace().next());
-    let is_eventfd = |number: &&str| {
+    let is_timer = |number: &&str| {
         let target = std::fs::read_link(format!("/proc/self/fd/{number}"));
-        target.is_ok_and(|target| target.to_string_lossy().contains("eventfd"))
+        target.is_ok_and(|target| target.to_string_lossy().contains("timerfd"))
     };
-    numbers.into_iter().find(is_eventfd)?.parse().ok()
+    numbers.into_iter().find(is_timer)?.parse().ok()
 }

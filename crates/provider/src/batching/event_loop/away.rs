@@ -156,19 +156,22 @@ impl<E: Engine> Away<E> {
                 continue;
             };
             let asked = submitted.entry.submitted;
-            let is_over = what == Extent::Everything || engine.left_ns(now, asked) == 0;
+            let is_late = engine.left_ns(now, asked) == 0;
+            let is_over = is_late || what == Extent::Everything;
             if is_over {
                 // A thread that was kept from its CPU is late, and not the engine.
                 engine.poll();
             }
             let alone = engine.works_alone();
             if (is_over || !alone) && engine.withdraw(&submitted.ticket) {
-                if alone {
+                if alone && is_late {
                     engine.is_late(now, asked, counters);
                 }
                 to_lane(submitted.entry);
             } else if is_over && !engine.is_finished(&submitted.ticket) {
-                engine.is_late(now, asked, counters);
+                if is_late {
+                    engine.is_late(now, asked, counters);
+                }
                 engine.abandon(submitted.ticket);
                 to_lane(submitted.entry);
             } else {
@@ -222,6 +225,14 @@ mod tests {
     /// Is always at work, has room for so many, and finishes nothing.
     struct Busy {
         room: Cell<usize>,
+        has_begun: bool,
+        late: Cell<usize>,
+    }
+
+    impl Busy {
+        fn new(room: usize, has_begun: bool) -> Self {
+            Busy { room: Cell::new(room), has_begun, late: Cell::new(0) }
+        }
     }
 
     /// How long it may keep a request.
@@ -265,26 +276,44 @@ mod tests {
         }
 
         fn withdraw(&self, (): &()) -> bool {
-            true
+            !self.has_begun
         }
 
         fn abandon(&self, (): ()) {}
 
-        fn is_late(&self, _: Tick, _: Tick, _: &Counters) {}
+        fn is_late(&self, _: Tick, _: Tick, _: &Counters) {
+            self.late.set(self.late.get() + 1);
+        }
 
         fn descriptor(&self) -> c_int {
             -1
         }
     }
 
+    fn add(away: &mut Away<Busy>, engine: &Busy, asked: u64) {
+        let (request, handshake) = (Arc::new(Request::new(Nothing)), Handshake::nobody());
+        let entry = Entry { job: Parked { request, handshake }, submitted: Tick(asked) };
+        assert!(away.add(entry, Asker::Loop(1), Tick(asked), Some(engine)).is_none());
+    }
+
+    #[test]
+    fn only_what_is_late_counts_as_late() {
+        for has_begun in [false, true] {
+            let (engine, mut away) = (Busy::new(2, has_begun), Away::new());
+            add(&mut away, &engine, 0);
+            add(&mut away, &engine, 500);
+            let (mut lane, counters) = (Lane::new(8), Pages::of_nobody().first());
+            let everything = Extent::Everything;
+            away.take_back(everything, Tick(LENT_NS), Some(&engine), &mut lane, counters);
+            assert_eq!((lane.len(), away.len(), engine.late.get()), (2, 0, 1));
+        }
+    }
+
     #[test]
     fn what_is_queued_for_an_engine_at_work_is_taken_back_when_it_is_late() {
-        let (engine, mut away) = (Busy { room: Cell::new(1) }, Away::new());
+        let (engine, mut away) = (Busy::new(1, false), Away::new());
         for asked in [0, 0, 500] {
-            let parked =
-                Parked { request: Arc::new(Request::new(Nothing)), handshake: Handshake::nobody() };
-            let entry = Entry { job: parked, submitted: Tick(asked) };
-            assert!(away.add(entry, Asker::Loop(1), Tick(asked), Some(&engine)).is_none());
+            add(&mut away, &engine, asked);
         }
         assert_eq!((away.submitted().len(), away.len()), (1, 3));
         let (mut lane, counters) = (Lane::new(8), Pages::of_nobody().first());

@@ -11,8 +11,8 @@ use super::serve;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Board {
-    /// Its place among the slots, counted from 1; 0 while it does not run.
-    place: AtomicU32,
+    /// 1 while it runs.
+    runs: AtomicU32,
     /// How often it was started.
     starts: AtomicU32,
     /// Grows whenever it has finished something, or wakes.
@@ -46,11 +46,11 @@ const PATIENCE_MAX_NS: u64 = 50_000_000;
 const LENT_MAX_NS: u64 = 1_000_000_000;
 
 impl Board {
-    /// The lane process begins, at this place; how often it has.
-    pub(crate) fn begin(&self, place: usize) -> u32 {
+    /// The lane process begins; how often it has.
+    pub(crate) fn begin(&self) -> u32 {
         let starts = self.starts.fetch_add(1, Ordering::Relaxed) + 1;
         self.turn();
-        self.place.store(u32::try_from(place + 1).unwrap_or(0), Ordering::Release);
+        self.runs.store(1, Ordering::Release);
         starts
     }
 
@@ -61,12 +61,12 @@ impl Board {
 
     /// The lane process has ended.
     pub(crate) fn end(&self) {
-        self.place.store(0, Ordering::Release);
+        self.runs.store(0, Ordering::Release);
     }
 
-    /// Where the lane process is, if it runs.
-    pub(crate) fn place(&self) -> Option<usize> {
-        (self.place.load(Ordering::Acquire) as usize).checked_sub(1)
+    /// Whether the lane process runs.
+    pub(crate) fn runs(&self) -> bool {
+        self.runs.load(Ordering::Acquire) != 0
     }
 
     /// A sign of progress.
@@ -110,7 +110,7 @@ impl Watch {
     /// Whether the lane process runs, and was not late when it was last needed.
     pub(crate) fn trusts(&mut self, board: &Board, now: Tick) -> bool {
         self.look(board, now);
-        board.place().is_some() && !self.is_late
+        board.runs() && !self.is_late
     }
 
     /// How long a job that was asked for at a time may stay with the lane process; 0 if it is to be
@@ -140,7 +140,7 @@ mod tests {
 
     fn running() -> Board {
         let board = Board::default();
-        assert_eq!(board.begin(3), 1);
+        assert_eq!(board.begin(), 1);
         board
     }
 
@@ -149,11 +149,11 @@ mod tests {
         let (board, mut watch) = (Board::default(), Watch::default());
         assert!(!watch.trusts(&board, Tick(5)));
         assert_eq!(watch.left_ns(&board, Tick(5), Tick(5)), 0);
-        assert_eq!((board.begin(3), board.place()), (1, Some(3)));
+        assert_eq!((board.begin(), board.runs()), (1, true));
         assert!(watch.trusts(&board, Tick(5)));
         board.end();
-        assert_eq!((watch.left_ns(&board, Tick(5), Tick(5)), board.place()), (0, None));
-        assert_eq!(board.begin(0), 2);
+        assert_eq!((watch.left_ns(&board, Tick(5), Tick(5)), board.runs()), (0, false));
+        assert_eq!(board.begin(), 2);
         assert!(watch.trusts(&board, Tick(6)));
     }
 

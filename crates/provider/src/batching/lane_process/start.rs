@@ -29,7 +29,11 @@ use crate::process;
 /// A lane process that ran for less time than this is restarted only after this time.
 const PAUSE_MS: u16 = 200;
 
-/// The status of a lane process that would end again.
+/// After this time one is started again that was of no use: the system may allow it its CPUs by
+/// then.
+const PAUSE_OF_USELESS_MS: u16 = 5_000;
+
+/// The status of a lane process that is of no use.
 const USELESS: c_int = 2;
 
 /// Names of the processes, as `ps` and `widelane top` show them.
@@ -95,7 +99,7 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
         }
         if child < 0 && !is_first {
             // The system allows no further process for now.
-            if wait_for([lifeline; 2], PAUSE_MS.into()).is_some() {
+            if wait_for(lifeline, NOTHING, PAUSE_MS.into()).is_some() {
                 return;
             }
             continue;
@@ -106,18 +110,17 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
         if mem::take(&mut is_first) {
             stop_speaking(generation);
         }
-        if wait_for([lifeline, ended], -1) == Some(lifeline) {
+        if wait_for(lifeline, ended, -1) == Some(lifeline) {
             // It ends with this process.
             return;
         }
         let status = wait(child);
         close(ended);
         generation.lane_process_has_ended();
-        if status == Some(USELESS) {
-            return;
-        }
+        let is_useless = status == Some(USELESS);
+        let pause_ms = if is_useless { PAUSE_OF_USELESS_MS } else { PAUSE_MS };
         let is_soon = now().since(begin) < u64::from(PAUSE_MS) * 1_000_000;
-        if is_soon && wait_for([lifeline; 2], PAUSE_MS.into()).is_some() {
+        if (is_useless || is_soon) && wait_for(lifeline, NOTHING, pause_ms.into()).is_some() {
             return;
         }
     }
@@ -136,11 +139,15 @@ fn run(generation: &'static Generation, parent: u32) {
     }
     name(LANE_PROCESS);
     let Some(cpus) = &config().lane_cpus else { return };
-    if let Err(error) = pin(cpus.cpus()) {
-        return say(&format!(
-            "the lane process may not run on CPUs {cpus}: {error}; workers make their own \
-             signatures"
-        ));
+    match pin(cpus.cpus()) {
+        Ok(true) => {}
+        Ok(false) => say(&format!("the lane process may run on some of CPUs {cpus} only")),
+        Err(error) => {
+            return say(&format!(
+                "the lane process may not run on CPUs {cpus}: {error}; workers make their own \
+                 signatures"
+            ));
+        }
     }
     match Member::of_lane_process(generation) {
         Some(member) => {
@@ -239,19 +246,32 @@ fn name(name: &CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Keeps this process on some CPUs.
-fn pin(cpus: &[usize]) -> io::Result<()> {
+/// Keeps this process on some CPUs; whether the system allows it all of them.
+fn pin(cpus: &[usize]) -> io::Result<bool> {
     let words = cpus.last().map_or(1, |last| last / 64 + 1);
     let mut set = vec![0_u64; words];
     for cpu in cpus {
         set[cpu / 64] |= 1 << (cpu % 64);
     }
     // SAFETY: a set of CPUs of this size.
-    match unsafe { libc::sched_setaffinity(0, mem::size_of_val(&*set), set.as_ptr().cast()) } {
-        0 => Ok(()),
+    if unsafe { libc::sched_setaffinity(0, mem::size_of_val(&*set), set.as_ptr().cast()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(allowed_cpus()?.starts_with(&set))
+}
+
+/// The set of CPUs that this process may run on.
+fn allowed_cpus() -> io::Result<[u64; CPU_WORDS]> {
+    let mut set = [0; CPU_WORDS];
+    // SAFETY: room for a set of CPUs of this size.
+    match unsafe { libc::sched_getaffinity(0, size_of_val(&set), set.as_mut_ptr().cast()) } {
+        0 => Ok(set),
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Words of a set of as many CPUs as Linux can have.
+const CPU_WORDS: usize = 8_192 / 64;
 
 /// How many threads this process has, if that can be read.
 fn threads() -> Option<usize> {
@@ -290,9 +310,14 @@ fn process_descriptor(child: c_int) -> Option<c_int> {
     c_int::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)
 }
 
-/// Waits until something happens to one of two descriptors; nothing if the time ends before.
-fn wait_for(descriptors: [c_int; 2], timeout_ms: c_int) -> Option<c_int> {
-    let mut asked = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+/// In place of a descriptor: `poll` skips it.
+const NOTHING: c_int = -1;
+
+/// Waits until all other processes have closed `lifeline`, or `ended` is readable; nothing if the
+/// time ends before. What others write to the lifeline does not matter.
+fn wait_for(lifeline: c_int, ended: c_int, timeout_ms: c_int) -> Option<c_int> {
+    let question = |fd, events| libc::pollfd { fd, events, revents: 0 };
+    let mut asked = [question(lifeline, 0), question(ended, libc::POLLIN)];
     loop {
         // SAFETY: two questions.
         let count = unsafe { libc::poll(asked.as_mut_ptr(), 2, timeout_ms) };
@@ -307,4 +332,34 @@ fn wait_for(descriptors: [c_int; 2], timeout_ms: c_int) -> Option<c_int> {
 fn exit(status: c_int) -> ! {
     // SAFETY: a number.
     unsafe { libc::_exit(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_a_worker_writes_does_not_end_the_lane_process() {
+        let [lifeline, held] = pipe().expect("descriptors");
+        // SAFETY: a byte.
+        assert_eq!(unsafe { libc::write(held, [1_u8].as_ptr().cast(), 1) }, 1);
+        assert_eq!(wait_for(lifeline, NOTHING, 0), None);
+        close(held);
+        assert_eq!(wait_for(lifeline, NOTHING, -1), Some(lifeline));
+        close(lifeline);
+    }
+
+    #[test]
+    fn it_is_known_whether_all_cpus_are_allowed() {
+        let pinned = || {
+            let allowed = allowed_cpus().expect("a set");
+            let word = allowed.iter().position(|word| *word != 0).expect("it runs on some CPU");
+            let first = 64 * word + allowed[word].trailing_zeros() as usize;
+            // No machine of the tests has that many.
+            let last = 64 * CPU_WORDS - 1;
+            (pin(&[first, last]).ok(), pin(&[first]).ok(), pin(&[last]).is_err())
+        };
+        let pinned = std::thread::spawn(pinned).join().expect("a thread");
+        assert_eq!(pinned, (Some(false), Some(true), true));
+    }
 }

@@ -6,6 +6,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use widelane_batch::Tick;
+
 use super::call::Call;
 use super::interface::{
     CPA_STATUS_SUCCESS, CpaBoolean, CpaFlatBuffer, CpaInstanceHandle, CpaStatus, Library,
@@ -38,7 +40,8 @@ pub(super) const NO_RESULT: CpaStatus = 1;
 pub(crate) struct Ticket {
     first: UnderWay,
     second: Option<UnderWay>,
-    /// What it has cost this thread so far, ns.
+    /// When it was submitted, and what it has cost this thread so far, ns.
+    pub(super) submitted: Tick,
     pub(super) spent_ns: u64,
 }
 
@@ -95,6 +98,11 @@ impl Slot {
         self.state.load(Ordering::Relaxed) == BUSY
     }
 
+    /// Whether an operation was given up that the device still has, or has lost.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == ABANDONED
+    }
+
     /// The device has finished the operation, or will not.
     fn finish(&self, status: CpaStatus) {
         self.status.store(status, Ordering::Relaxed);
@@ -110,8 +118,8 @@ impl Slot {
 }
 
 impl Ticket {
-    pub(super) fn new(first: UnderWay, second: Option<UnderWay>) -> Self {
-        Ticket { first, second, spent_ns: 0 }
+    pub(super) fn new(first: UnderWay, second: Option<UnderWay>, submitted: Tick) -> Self {
+        Ticket { first, second, submitted, spent_ns: 0 }
     }
 
     /// Whether the device has called back for all of it.

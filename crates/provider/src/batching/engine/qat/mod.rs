@@ -18,8 +18,8 @@ mod memory;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 
 use widelane_batch::{SLEEP_COST_NS, Tick};
 use widelane_bridge::counters::Counters;
@@ -62,6 +62,8 @@ pub(crate) struct Instance {
     health: &'static Health,
     /// What the latest look for results has cost, ns.
     polled_ns: AtomicU64,
+    /// When it was last asked whether it has restarted.
+    events_polled: AtomicU64,
 }
 
 /// What an instance is capable of.
@@ -91,6 +93,9 @@ const STAYS_MAX_NS: u64 = 50_000_000;
 const LOOK_AGAIN_NS: u64 = 2_000_000;
 const LOOK_EVERY_NS: u64 = 100_000;
 
+/// After what time a thread that looks for results also asks whether the device has restarted.
+const EVENTS_EVERY_NS: u64 = 1_000_000_000;
+
 const NO_MEMORY: &str = "no pinned memory left; raise LimitMEMLOCK= of the service";
 
 /// What instances are asked for by: the section of the configuration, where the system has one.
@@ -111,6 +116,9 @@ pub(crate) fn instance() -> Option<&'static Instance> {
         return None;
     }
     let process = process::current();
+    if !process.is_own() {
+        return None;
+    }
     if !ptr::eq(FOUND.get().0, process) {
         FOUND.set((process, process.devices().and_then(Devices::next)));
     }
@@ -120,7 +128,7 @@ pub(crate) fn instance() -> Option<&'static Instance> {
 /// The same, if the thread has asked for it in this process.
 pub(crate) fn known() -> Option<&'static Instance> {
     let (process, found) = FOUND.get();
-    found.filter(|_| ptr::eq(process, process::current()))
+    found.filter(|_| ptr::eq(process, process::current()) && process::current().is_own())
 }
 
 impl Devices {
@@ -222,8 +230,30 @@ impl Instance {
         let slots = slots.ok_or(NO_MEMORY)?;
         let slots = Box::leak(slots);
         let (handle, keys) = (Handle(handle), Arc::clone(keys));
-        let polled_ns = AtomicU64::new(0);
-        Ok(Instance { library, handle, descriptor, skills, keys, slots, health, polled_ns })
+        let [polled_ns, events_polled] = [0; 2].map(AtomicU64::new);
+        Ok(Instance {
+            library,
+            handle,
+            descriptor,
+            skills,
+            keys,
+            slots,
+            health,
+            polled_ns,
+            events_polled,
+        })
+    }
+
+    /// Has the library call `told` if the device has restarted.
+    fn poll_events(&self, now: Tick) {
+        self.events_polled.store(now.0, Ordering::Relaxed);
+        // SAFETY: no arguments.
+        let _ = stack::on_large(|| unsafe { (self.library.icp_sal_poll_device_events)() });
+    }
+
+    /// Whether all slots have operations that were given up, and which the device has not finished.
+    fn has_lost_all(&self) -> bool {
+        self.slots.iter().all(Slot::is_abandoned)
     }
 
     fn under_way(&self) -> usize {
@@ -234,7 +264,7 @@ impl Instance {
     ///
     /// # Errors
     /// What the library says instead; [`CPA_STATUS_RETRY`] too if all slots are in use.
-    fn try_submit(&self, request: &Request) -> Result<Ticket, CpaStatus> {
+    fn try_submit(&self, request: &Request, now: Tick) -> Result<Ticket, CpaStatus> {
         let task = request.operation().task().ok_or(CPA_STATUS_UNSUPPORTED)?;
         let first = self.submit_once(&task)?;
         let second = match &task {
@@ -242,7 +272,7 @@ impl Instance {
             Task::X25519 { .. } => Some(self.submit_once(&task)?),
             _ => None,
         };
-        Ok(Ticket::new(first, second))
+        Ok(Ticket::new(first, second, now))
     }
 
     fn submit_once(&self, task: &Task<'_>) -> Result<UnderWay, CpaStatus> {
@@ -321,9 +351,7 @@ impl Engine for Instance {
         if self.health.is_doubtful() {
             // What was given up may be finished by now, and frees its slot.
             self.poll();
-            // It may have restarted; polling its events has the library call `told` then.
-            // SAFETY: no arguments.
-            let _ = stack::on_large(|| unsafe { (self.library.icp_sal_poll_device_events)() });
+            self.poll_events(now);
         }
         !self.health.rests(now) && is_preferred(request, asker)
     }
@@ -331,11 +359,20 @@ impl Engine for Instance {
     fn submit(&self, request: &Request, now: Tick) -> Option<Ticket> {
         let (begin, counters) = (now, process::current().counters());
         // The library may need more stack than a fibre or an ASYNC job has.
-        let submitted = stack::on_large(|| self.try_submit(request));
+        let submitted = stack::on_large(|| self.try_submit(request, now));
         match submitted.unwrap_or(Err(CPA_STATUS_RETRY)) {
             Ok(mut ticket) => {
                 ticket.spent_ns = execute::now().since(begin);
                 Some(ticket)
+            }
+            Err(CPA_STATUS_RETRY) if self.has_lost_all() => {
+                static SAID: Once = Once::new();
+                SAID.call_once(|| {
+                    say("a QAT device does not finish its operations; the CPU does its work");
+                });
+                count(&counters.device_faults);
+                self.health.fails(now);
+                None
             }
             Err(CPA_STATUS_RETRY) => {
                 count(&counters.device_full);
@@ -363,6 +400,9 @@ impl Engine for Instance {
         // Whatever it says, operations tell by themselves whether they are finished.
         let _ = stack::on_large(poll);
         self.polled_ns.store(execute::now().since(begin), Ordering::Relaxed);
+        if begin.since(Tick(self.events_polled.load(Ordering::Relaxed))) >= EVENTS_EVERY_NS {
+            self.poll_events(begin);
+        }
     }
 
     fn is_finished(&self, ticket: &Ticket) -> bool {
@@ -370,7 +410,7 @@ impl Engine for Instance {
     }
 
     fn collect(&self, ticket: Ticket, request: &Request, counters: &Counters) -> Answer {
-        let begin = execute::now();
+        let (begin, submitted) = (execute::now(), ticket.submitted);
         let spent_ns = ticket.spent_ns + self.polled_ns.load(Ordering::Relaxed);
         let operation = request.operation();
         let conclusion = match ticket.result() {
@@ -381,11 +421,12 @@ impl Engine for Instance {
         };
         match conclusion {
             Conclusion::Right(result) => {
-                self.health.is_right();
+                self.health.is_right(submitted);
                 count(&counters.device_jobs);
                 let end = execute::now();
-                let costs = &process::current().queues(request.kind()).costs;
-                costs.record_device(spent_ns + end.since(begin));
+                let queues = process::current().queues(request.kind());
+                queues.by_device.fetch_add(1, Ordering::Relaxed);
+                queues.costs.record_device(spent_ns + end.since(begin));
                 Answer::Done(result)
             }
             Conclusion::None => {
