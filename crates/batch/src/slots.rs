@@ -129,9 +129,15 @@ impl<const PLACES: usize, const SLOTS: usize, const WORDS: usize> Slots<PLACES, 
         Slots { places: std::array::from_fn(|_| Place::new()) }
     }
 
-    /// Takes a place for a worker, also one whose worker `is_gone`; nothing if all are taken.
-    pub fn enter(&self, worker: u32, is_gone: impl Fn(u32) -> bool) -> Option<usize> {
-        let index = self.places.iter().position(|place| {
+    /// Takes one of the first `places` for a worker, also one whose worker `is_gone`; nothing if
+    /// all are taken.
+    pub fn enter(
+        &self,
+        places: usize,
+        worker: u32,
+        is_gone: impl Fn(u32) -> bool,
+    ) -> Option<usize> {
+        let index = self.places.iter().take(places).position(|place| {
             let holder = place.worker.load(Ordering::Acquire);
             let is_free = holder == 0 || is_gone(holder);
             let exchange = |from, to| {
@@ -471,7 +477,7 @@ mod tests {
     fn two_workers() -> Slots<3, 2, 4> {
         let slots = Slots::new();
         assert!(!slots.is_shared());
-        let places = [7, 8].map(|worker| slots.enter(worker, nobody_is_gone));
+        let places = [7, 8].map(|worker| slots.enter(usize::MAX, worker, nobody_is_gone));
         assert_eq!(places, [Some(0), Some(1)]);
         assert!(slots.is_shared());
         slots
@@ -527,7 +533,7 @@ mod tests {
     fn the_search_begins_where_it_is_told_to() {
         let slots = Slots::<4, 2, 4>::new();
         for worker in [7, 8, 9, 10] {
-            slots.enter(worker, nobody_is_gone).unwrap();
+            slots.enter(usize::MAX, worker, nobody_is_gone).unwrap();
         }
         for place in [0, 1, 3] {
             slots.offer(place, KIND, &KEY, &[place as u8], nobody_is_gone).unwrap();
@@ -597,14 +603,14 @@ mod tests {
     #[test]
     fn the_place_of_a_worker_that_is_gone_goes_to_the_next() {
         let slots = two_workers();
-        assert_eq!(slots.enter(9, nobody_is_gone), Some(2));
-        assert_eq!(slots.enter(10, nobody_is_gone), None);
+        assert_eq!(slots.enter(usize::MAX, 9, nobody_is_gone), Some(2));
+        assert_eq!(slots.enter(usize::MAX, 10, nobody_is_gone), None);
         let _offers = [0; 2].map(|_| slots.offer(0, KIND, &KEY, &[1], nobody_is_gone).unwrap());
         let claim = claim_all(&slots).pop().unwrap();
-        assert_eq!(slots.enter(10, |worker| worker == 7), Some(0));
+        assert_eq!(slots.enter(usize::MAX, 10, |worker| worker == 7), Some(0));
         assert_eq!(slots.open(SECOND, KIND, 8, |_| true), 0, "its jobs are gone too");
         assert_eq!(slots.finish(claim, Some(&[1])), Finished::TooLate);
         slots.leave(1);
-        assert_eq!(slots.enter(11, nobody_is_gone), Some(1));
+        assert_eq!(slots.enter(usize::MAX, 11, nobody_is_gone), Some(1));
     }
 }

@@ -150,7 +150,10 @@ const SEEKER: Seeker = Seeker { worker: OTHER, place: 1, first: 0 };
 /// A table that owner and claimer have entered, at places 0 and 1.
 fn table() -> Arc<Table> {
     let slots = Table::new();
-    assert_eq!([OWNER, OTHER].map(|worker| slots.enter(worker, |_| false)), [Some(0), Some(1)]);
+    assert_eq!(
+        [OWNER, OTHER].map(|worker| slots.enter(usize::MAX, worker, |_| false)),
+        [Some(0), Some(1)]
+    );
     Arc::new(slots)
 }
 
@@ -266,7 +269,7 @@ fn two_workers_never_claim_the_same_job() {
     explore(|| {
         let slots = Arc::new(Slots::<3, 1, 1>::new());
         for worker in 1..=3 {
-            slots.enter(worker, |_| false).unwrap();
+            slots.enter(usize::MAX, worker, |_| false).unwrap();
         }
         let offer = slots.offer(0, KIND, &[7; 4], &[7; 8], |_| false).unwrap();
         let claims = |slots: &Slots<3, 1, 1>, place: usize| {
@@ -297,7 +300,7 @@ fn a_place_that_is_taken_over_has_no_jobs_left() {
                 }
             })
         };
-        assert_eq!(slots.enter(7, |worker| worker == OWNER), Some(0));
+        assert_eq!(slots.enter(usize::MAX, 7, |worker| worker == OWNER), Some(0));
         if let Some(offer) = offer(&slots, 2) {
             let result = collect_or_take_back(&slots, offer);
             assert!(result.is_none_or(|result| result == [102; 8]), "of the lost job");

@@ -470,6 +470,8 @@ pub(crate) enum Patience {
     AtMost(u64),
     /// As long as the program asked for.
     Asked,
+    /// What is left of that: so many nanoseconds, rounded up where the function counts milliseconds.
+    Left(u64),
 }
 
 /// The body of `epoll_wait` and its relatives; `wait` calls the real one.
@@ -661,7 +663,7 @@ impl<'a> WaitCall<'a> {
             return self.rest(event_loop);
         }
         if is_waiting && !event_loop.has_posted.get() {
-            let patience = self.end.map_or(Patience::Asked, |_| Patience::AtMost(self.left_ns()));
+            let patience = self.end.map_or(Patience::Asked, |_| Patience::Left(self.left_ns()));
             return self.wait(Stage::Asked, patience);
         }
         if filled == 0 && self.timeout == Timeout::Endless {

@@ -326,9 +326,9 @@ impl Member {
             return None;
         }
         let slots = &generation.shared.slots;
-        let place = slots.enter(std::process::id(), is_gone)?;
-        let is_free = Some(place) != generation.lane_place();
-        let member = is_free.then(|| Member::at(generation, process, place)).flatten();
+        let places = generation.lane_place().unwrap_or(generation.events.len());
+        let place = slots.enter(places, std::process::id(), is_gone)?;
+        let member = Member::at(generation, process, place);
         if member.is_none() {
             slots.leave(place);
         }
@@ -744,11 +744,15 @@ mod tests {
         let workers: Vec<_> =
             (0..=last).map_while(|_| Member::enter(generation, process::current())).collect();
         assert_eq!(workers.len(), last);
-        for _ in 0..PLACES_MAX {
-            generation.shared.slots.enter(1, |_| false);
-        }
         let lane = Member::of_lane_process(generation).expect("its place");
         assert_eq!(lane.place, last);
+        // One worker too many does not take note of the sleep of the lane process.
+        let slots = &generation.shared.slots;
+        slots.begin_sleep(last);
+        assert!(Member::enter(generation, process::current()).is_none() && slots.rouse(last));
+        for _ in 0..PLACES_MAX {
+            slots.enter(usize::MAX, 1, |_| false);
+        }
         workers.into_iter().chain([lane]).for_each(std::mem::forget);
     }
 
@@ -952,6 +956,6 @@ mod tests {
         // SAFETY: atomic numbers.
         let shared: &'static Shared = unsafe { widelane_reserve::shared() }.expect("memory");
         assert!(!shared.slots.is_shared());
-        assert_eq!(shared.slots.enter(7, is_gone), Some(0));
+        assert_eq!(shared.slots.enter(usize::MAX, 7, is_gone), Some(0));
     }
 }

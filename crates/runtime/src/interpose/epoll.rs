@@ -61,6 +61,7 @@ extern "C-unwind" fn epoll_wait(
             wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), ptr::null())
         }
         Patience::Asked => real::epoll_wait(epoll, events, room, timeout),
+        Patience::Left(ns) => real::epoll_wait(epoll, events, room, milliseconds(ns)),
     })
 }
 
@@ -77,6 +78,7 @@ extern "C-unwind" fn epoll_pwait(
         Patience::Zero => real::epoll_pwait(epoll, events, room, 0, mask),
         Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask),
         Patience::Asked => real::epoll_pwait(epoll, events, room, timeout, mask),
+        Patience::Left(ns) => real::epoll_pwait(epoll, events, room, milliseconds(ns), mask),
     })
 }
 
@@ -102,7 +104,20 @@ extern "C-unwind" fn epoll_pwait2(
         Patience::Zero => real::epoll_pwait2(epoll, events, room, &raw const zero, mask),
         Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask),
         Patience::Asked => real::epoll_pwait2(epoll, events, room, timeout, mask),
+        Patience::Left(ns) => real::epoll_pwait2(epoll, events, room, &timespec_of(ns), mask),
     })
+}
+
+/// So many nanoseconds, rounded up.
+fn milliseconds(ns: u64) -> c_int {
+    c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
+}
+
+fn timespec_of(ns: u64) -> timespec {
+    timespec {
+        tv_sec: (ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (ns % 1_000_000_000).cast_signed(),
+    }
 }
 
 /// What a timeout in milliseconds says; a negative one is none.
@@ -135,10 +150,7 @@ fn wait_briefly(
     mask: *const sigset_t,
 ) -> c_int {
     static IS_MISSING: AtomicBool = AtomicBool::new(false);
-    let timeout = timespec {
-        tv_sec: (ns / 1_000_000_000).cast_signed(),
-        tv_nsec: (ns % 1_000_000_000).cast_signed(),
-    };
+    let timeout = timespec_of(ns);
     if !IS_MISSING.load(Ordering::Relaxed) {
         let count = real::epoll_pwait2_of_kernel(epoll, events, room, &timeout, mask);
         if count >= 0 || ![libc::ENOSYS, libc::EPERM].contains(&real::errno()) {

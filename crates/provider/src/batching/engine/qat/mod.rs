@@ -256,6 +256,12 @@ impl Instance {
         self.slots.iter().all(Slot::is_abandoned)
     }
 
+    /// The same, once what is finished by now has been taken.
+    fn still_has_lost_all(&self) -> bool {
+        self.poll();
+        self.has_lost_all()
+    }
+
     fn under_way(&self) -> usize {
         self.slots.iter().filter(|slot| slot.is_awaited()).count()
     }
@@ -365,7 +371,7 @@ impl Engine for Instance {
                 ticket.spent_ns = execute::now().since(begin);
                 Some(ticket)
             }
-            Err(CPA_STATUS_RETRY) if self.has_lost_all() => {
+            Err(CPA_STATUS_RETRY) if self.has_lost_all() && self.still_has_lost_all() => {
                 static SAID: Once = Once::new();
                 SAID.call_once(|| {
                     say("a QAT device does not finish its operations; the CPU does its work");
