@@ -470,7 +470,7 @@ pub(crate) enum Patience {
     AtMost(u64),
     /// As long as the program asked for.
     Asked,
-    /// So many nanoseconds, what is left of that; rounded up where the function counts milliseconds.
+    /// What is left of that: so many nanoseconds. Functions that count milliseconds round up.
     Left(u64),
 }
 
