@@ -271,7 +271,11 @@ impl Live {
         let change = Change { old: old.cloned(), new: new.cloned() };
         let report = match self.relay.change(change.clone()) {
             // Since the trees were built, thousands of rules have come that trees cannot take.
-            Err(BuildError::LeafTooLong { .. } | BuildError::TooManyRules { .. }) => {
+            Err(
+                BuildError::LeafTooLong { .. }
+                | BuildError::TooManyRules { .. }
+                | BuildError::NoRank,
+            ) => {
                 self.builder.settle();
                 self.relay.change(change)?
             }
