@@ -3,7 +3,7 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use rustix::mm::{self, Advice, MapFlags, ProtFlags};
+use rustix::mm::{self, Advice, MapFlags, MlockFlags, ProtFlags};
 
 use super::{HAS_UNLOCKED, fork_generation};
 
@@ -26,40 +26,37 @@ pub(crate) struct Chunk {
     next: *const Chunk,
     /// Bytes of a place.
     place_bytes: usize,
-    /// The process that mapped it, by its [`fork_generation`]: children inherit the mapping, but
-    /// not its lock.
-    process: Option<u64>,
+    /// The process that has locked it last, by its [`fork_generation`]: children inherit the
+    /// mapping, but not its lock.
+    locked_by: AtomicU64,
     /// A bit for each place that is given out.
     taken: [AtomicU64; WORDS],
 }
 
-// SAFETY: `next`, `place_bytes` and `process` do not change once other threads see the chunk, and a
-// place belongs to the `Vault` for which its bit was set.
+// SAFETY: `next` and `place_bytes` do not change once other threads see the chunk, and a place
+// belongs to the `Vault` for which its bit was set.
 unsafe impl Sync for Chunk {}
 
 /// The newest chunk of each size, in lines.
 static NEWEST: [AtomicPtr<Chunk>; PLACE_BYTES_MAX / LINE_BYTES + 1] =
     [const { AtomicPtr::new(ptr::null_mut()) }; PLACE_BYTES_MAX / LINE_BYTES + 1];
 
-/// Takes a place of `bytes` bytes in a chunk of this process, aligned as a chunk is; nothing if the
-/// system gives no memory.
+/// Takes a place of `bytes` bytes, aligned as a chunk is; nothing if the system gives no memory.
 pub(crate) fn take(bytes: usize) -> Option<(NonNull<u8>, &'static Chunk)> {
     let lines = bytes.div_ceil(LINE_BYTES);
     let newest = &NEWEST[lines];
-    let process = fork_generation();
     loop {
         let seen = newest.load(Ordering::Acquire);
         let mut next = seen.cast_const();
         // SAFETY: chunks stay, and what is in the list was written before it came there.
         while let Some(chunk) = unsafe { next.as_ref() } {
-            if chunk.process == process
-                && let Some(place) = chunk.take()
-            {
+            if let Some(place) = chunk.take() {
+                chunk.lock_if_inherited();
                 return Some((place, chunk));
             }
             next = chunk.next;
         }
-        let chunk = Chunk::map(seen, lines * LINE_BYTES, process)?;
+        let chunk = Chunk::map(seen, lines * LINE_BYTES)?;
         // Where another thread was faster, its chunk has places, and this one is not needed.
         let put =
             newest.compare_exchange(seen, chunk.as_ptr(), Ordering::AcqRel, Ordering::Relaxed);
@@ -73,7 +70,7 @@ pub(crate) fn take(bytes: usize) -> Option<(NonNull<u8>, &'static Chunk)> {
 impl Chunk {
     /// A new chunk without values in it. Where locking is refused, or leaving it out of core files,
     /// it does without: the keys of others in this process do so too.
-    fn map(next: *const Chunk, place_bytes: usize, process: Option<u64>) -> Option<NonNull<Chunk>> {
+    fn map(next: *const Chunk, place_bytes: usize) -> Option<NonNull<Chunk>> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping, where the kernel likes.
         let mapped = unsafe { mm::mmap_anonymous(ptr::null_mut(), CHUNK_BYTES, protection, flags) };
@@ -87,8 +84,31 @@ impl Chunk {
         let chunk: NonNull<Chunk> = NonNull::new(mapped.cast())?;
         let taken = [const { AtomicU64::new(0) }; WORDS];
         // SAFETY: aligned to a page, large enough, and not published yet.
-        unsafe { chunk.write(Chunk { next, place_bytes, process, taken }) };
+        unsafe {
+            chunk.write(Chunk {
+                next,
+                place_bytes,
+                locked_by: AtomicU64::new(this_process()),
+                taken,
+            })
+        };
         Some(chunk)
+    }
+
+    /// Locks it in a process that has inherited it: each page as the process writes to it, so that
+    /// pages which it shares with its parent are not copied for that.
+    fn lock_if_inherited(&self) {
+        let this = this_process();
+        if self.locked_by.load(Ordering::Relaxed) == this {
+            return;
+        }
+        self.locked_by.store(this, Ordering::Relaxed);
+        let chunk = ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: a mapping that stays.
+        let locked = unsafe { mm::mlock_with(chunk, CHUNK_BYTES, MlockFlags::ONFAULT) };
+        if locked.is_err() {
+            HAS_UNLOCKED.store(true, Ordering::Relaxed);
+        }
     }
 
     /// How many places there are.
@@ -121,6 +141,11 @@ impl Chunk {
         let index = (place.addr().get() - self.first().addr()) / self.place_bytes;
         self.taken[index / 64].fetch_and(!(1 << (index % 64)), Ordering::Release);
     }
+}
+
+/// The calling process; 0 where nothing tells it from its parent.
+fn this_process() -> u64 {
+    fork_generation().unwrap_or(0)
 }
 
 /// Gives a chunk back to the system.

@@ -5,9 +5,8 @@
 //! Keys lie close together in mappings of 64 KiB, each for values of one size: a mapping for each
 //! of ten thousand keys would cost a page each, and run into the limit of mappings. How much may be
 //! locked is limited too (`RLIMIT_MEMLOCK`); keys beyond that are in no core file all the same.
-//! Keys that a forked child inherits are locked only by its parent. Keys that the child makes lie
-//! in its own mappings, which are locked (on Linux before 4.14 in the inherited ones, which are
-//! not); places that it frees in inherited mappings are not used again.
+//! Keys that a forked child inherits are locked only by its parent, until the child makes a key
+//! itself: then it locks the mapping where that lies (not on Linux before 4.14).
 //!
 //! **Invariant**: no lock is taken that a fork could leave taken; where the system gives no
 //! mapping, the heap gives the memory.
@@ -167,7 +166,7 @@ mod tests {
         assert!(in_child(|| {
             let own = [8, 9].map(|byte| Vault::new([byte; 50]));
             let flags = flags(ptr::from_ref(&*own[0]).addr());
-            chunk(&own[0]) != chunk(&inherited)
+            chunk(&own[0]) == chunk(&inherited)
                 && chunk(&own[0]) == chunk(&own[1])
                 && flags.contains(" dd ")
                 && (flags.contains(" lo ") || !may_lock())
