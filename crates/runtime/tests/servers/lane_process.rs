@@ -82,8 +82,7 @@ fn assert_gone(server: &Server, supervisors: &[i32]) {
     wait_until("its supervisor to end", || supervisors.iter().all(|pid| name(*pid).is_none()));
 }
 
-/// What workers did not leave to the lane process is what they took back, and what they had queued
-/// or began while it was not to be trusted: nothing, if they never had to.
+/// Workers have signed all that they did not leave to the lane process.
 fn assert_lent(server: &Server) {
     let (workers, lane) = (of_workers(server), of_lane_process(server));
     assert_eq!((workers.jobs_refused, lane.jobs_refused), (0, 0), "{workers:?}, {lane:?}");
