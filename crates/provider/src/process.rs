@@ -126,6 +126,11 @@ pub(crate) fn identity() -> u64 {
     fork_generation().unwrap_or_else(|| std::process::id().into())
 }
 
+/// Whether `process` is that of the calling process, and not of a parent of it.
+pub(crate) fn is_current(process: *const Process) -> bool {
+    ptr::eq(process, current()) && current().is_own()
+}
+
 /// A provider was unloaded; the last one ends the helper threads. A child has none to end.
 pub(crate) fn instance_ends() {
     if INSTANCES.fetch_sub(1, Ordering::AcqRel) > 1 {
@@ -240,3 +245,32 @@ static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
 /// The counters of the parent, if it had any when it forked this process.
 static PARENT_PAGES: AtomicPtr<Pages> = AtomicPtr::new(ptr::null_mut());
 static INSTANCES: AtomicUsize = AtomicUsize::new(0);
+
+#[cfg(test)]
+pub(crate) mod children {
+    /// Has a child of this process, which has one thread, find out whether something is so.
+    pub(crate) fn assert_in_child(is_so: impl FnOnce() -> bool) {
+        // SAFETY: the child makes a few system calls and ends.
+        assert_in(unsafe { libc::fork() }, is_so);
+    }
+
+    /// The same by the system call itself: no handler of `pthread_atfork` runs.
+    pub(crate) fn assert_in_child_without_handlers(is_so: impl FnOnce() -> bool) {
+        // SAFETY: as above.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        assert_in(libc::pid_t::try_from(child).expect("a process"), is_so);
+    }
+
+    /// `child` is what the system has returned to it, or to its parent.
+    fn assert_in(child: libc::pid_t, is_so: impl FnOnce() -> bool) {
+        if child == 0 {
+            let status = i32::from(!is_so());
+            // SAFETY: ends the child without the parent's handlers.
+            unsafe { libc::_exit(status) };
+        }
+        let mut status = 0;
+        // SAFETY: a child of ours, and a place to write to.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
+}

@@ -115,8 +115,8 @@ impl EventLoop {
                 if event_loop.forks.replace(forks) != forks {
                     event_loop.leave_to_parent();
                 }
-                if event_loop.is_on_fibre() {
-                    event_loop.end_if_left();
+                if let Some(handshake) = event_loop.on_fibre() {
+                    event_loop.end_if_left(handshake);
                 }
                 f(event_loop)
             })
@@ -137,8 +137,7 @@ impl EventLoop {
     /// stack, and so was the call that began or resumed the fibre. Where that was on another stack,
     /// the program has coroutines, and may come back to the fibre.
     #[cold]
-    fn end_if_left(&self) {
-        let Some(handshake) = self.on_fibre() else { return };
+    fn end_if_left(&self, handshake: &Handshake) {
         let here = fibre::stack_pointer();
         if handshake.has_on_stack(here) || fibre::is_on_signal_stack() {
             return;
@@ -146,13 +145,12 @@ impl EventLoop {
         let own_stack = self.own_stack.get_or_init(fibre::own_stack);
         let places = [here, self.own_place.get().address()];
         if places.iter().all(|place| own_stack.contains(place)) {
-            self.end_left();
+            self.end_left(handshake);
         }
     }
 
-    /// Ends what `switch_to` has begun and will not come back to.
-    pub(crate) fn end_left(&self) {
-        let Some(handshake) = self.on_fibre() else { return };
+    /// Ends what `switch_to` has begun for a handshake and will not come back to.
+    pub(crate) fn end_left(&self, handshake: &Handshake) {
         self.running.set(ptr::null());
         self.own_place.set(Place::NONE);
         if let Some(hooks) = provider() {
@@ -466,7 +464,7 @@ pub(crate) fn finish_before_accept(listener: c_int) {
 pub(crate) enum Patience {
     /// Not at all.
     Zero,
-    /// So many nanoseconds, or as long as the program asked for if that is less.
+    /// So many nanoseconds.
     AtMost(u64),
     /// As long as the program asked for.
     Asked,

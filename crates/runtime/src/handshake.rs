@@ -259,7 +259,7 @@ impl Handshake {
     /// any more.
     fn end_if_freed_elsewhere(&self, event_loop: &EventLoop) {
         if self.is_on(event_loop) && !self.has_on_stack(fibre::stack_pointer()) {
-            event_loop.end_left();
+            event_loop.end_left(self);
         }
     }
 

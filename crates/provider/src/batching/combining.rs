@@ -581,7 +581,7 @@ impl Engine for Member {
 impl Drop for Member {
     fn drop(&mut self) {
         // In a child the place is still the parent's.
-        if is_own(self.process) {
+        if process::is_current(self.process) {
             self.slots().leave(self.place);
             MEMBERS.fetch_sub(1, Ordering::SeqCst);
         }
@@ -601,7 +601,7 @@ impl Membership {
     /// The member that the thread is, if it has become one in this process.
     pub(super) fn get(&mut self) -> Option<&mut Member> {
         let (process, member) = self.found.as_mut()?;
-        member.as_mut().filter(|_| is_own(*process))
+        member.as_mut().filter(|_| process::is_current(*process))
     }
 
     /// Makes the thread a member, if there is a place for it.
@@ -616,11 +616,6 @@ impl Membership {
         }
         self.get()
     }
-}
-
-/// Whether this is the calling process, and not a parent of it.
-fn is_own(process: *const Process) -> bool {
-    ptr::eq(process, process::current()) && process::current().is_own()
 }
 
 /// Makes a timer readable, and wakes whoever waits for it by edge-triggered epoll. Unlike a write
@@ -678,6 +673,7 @@ mod tests {
     use super::*;
     use crate::batching::execute::new_key;
     use crate::counters::Pages;
+    use crate::process::children::{assert_in_child, assert_in_child_without_handlers};
 
     fn is_readable(descriptor: c_int) -> bool {
         let mut question = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
@@ -761,18 +757,9 @@ mod tests {
         let mut membership = Membership::new();
         membership.found = Some((process::current(), Some(member(leaked()))));
         assert!(membership.get().is_some());
-        // SAFETY: as in `assert_in_child`; the handlers for forks are not run.
-        let child = unsafe { libc::syscall(libc::SYS_clone, i64::from(libc::SIGCHLD), 0, 0, 0, 0) };
-        if child == 0 {
-            let is_member = membership.get().is_some() || membership.join().is_some();
-            // SAFETY: ends the child without the parent's handlers.
-            unsafe { libc::_exit(is_member.into()) };
-        }
-        let mut status = 0;
-        let child = libc::pid_t::try_from(child).expect("a process");
-        // SAFETY: a child of ours, and a place to write to.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0);
+        assert_in_child_without_handlers(|| {
+            membership.get().is_none() && membership.join().is_none()
+        });
     }
 
     #[test]
@@ -792,21 +779,6 @@ mod tests {
             // SAFETY: made above.
             unsafe { libc::close(end) };
         }
-    }
-
-    /// Has a child of this process, which has one thread, find out whether something is so.
-    fn assert_in_child(is_so: impl FnOnce() -> bool) {
-        // SAFETY: the child makes a few system calls and ends.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            let status = i32::from(!is_so());
-            // SAFETY: ends the child without the parent's handlers.
-            unsafe { libc::_exit(status) };
-        }
-        let mut status = 0;
-        // SAFETY: a child of ours, and a place to write to.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0);
     }
 
     /// Whether something fails where only so many descriptors are left, and leaves none open.

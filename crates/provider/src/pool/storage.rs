@@ -267,6 +267,7 @@ pub(super) const AGE_MAX_NS: u64 = 1_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::children::assert_in_child_without_handlers;
 
     fn filled() -> Mapped {
         let mut mapped = Mapped::map().expect("Linux 4.14 or later");
@@ -337,20 +338,11 @@ mod tests {
     fn a_child_finds_empty_shelves_without_being_told() {
         let mut mapped = filled();
         let stores = mapped.stores();
-        // The system call itself: no handler of pthread_atfork runs.
-        // SAFETY: the child looks at its memory and ends.
-        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
-        if child == 0 {
-            let empty = stores.curves[0].take().is_none()
+        assert_in_child_without_handlers(|| {
+            stores.curves[0].take().is_none()
                 && stores.ml_kems[0].take().is_none()
-                && stores.messages.take().is_none();
-            // SAFETY: ends the child without the handlers of its parent.
-            unsafe { libc::_exit(i32::from(!empty)) };
-        }
-        let mut status = -1;
-        // SAFETY: our own child.
-        let ended = unsafe { libc::waitpid(child as libc::pid_t, &mut status, 0) };
-        assert_eq!((i64::from(ended), status), (child, 0));
+                && stores.messages.take().is_none()
+        });
         assert!(stores.curves[0].take().is_some(), "the parent keeps them");
         assert!(stores.ml_kems[0].take().is_some(), "the parent keeps them");
         assert!(stores.messages.take().is_some(), "the parent keeps them");

@@ -57,9 +57,7 @@ extern "C-unwind" fn epoll_wait(
     let asked = timeout_of(timeout);
     event_loop::wait(epoll, events, room, asked, |patience| match patience {
         Patience::Zero => real::epoll_wait(epoll, events, room, 0),
-        Patience::AtMost(ns) => {
-            wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), ptr::null())
-        }
+        Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns, ptr::null()),
         Patience::Asked => real::epoll_wait(epoll, events, room, timeout),
         Patience::Left(ns) => real::epoll_wait(epoll, events, room, milliseconds(ns)),
     })
@@ -76,7 +74,7 @@ extern "C-unwind" fn epoll_pwait(
     let asked = timeout_of(timeout);
     event_loop::wait(epoll, events, room, asked, |patience| match patience {
         Patience::Zero => real::epoll_pwait(epoll, events, room, 0, mask),
-        Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask),
+        Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns, mask),
         Patience::Asked => real::epoll_pwait(epoll, events, room, timeout, mask),
         Patience::Left(ns) => real::epoll_pwait(epoll, events, room, milliseconds(ns), mask),
     })
@@ -102,7 +100,7 @@ extern "C-unwind" fn epoll_pwait2(
     });
     event_loop::wait(epoll, events, room, asked, |patience| match patience {
         Patience::Zero => real::epoll_pwait2(epoll, events, room, &raw const zero, mask),
-        Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns.min(longest_ns(asked)), mask),
+        Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns, mask),
         Patience::Asked => real::epoll_pwait2(epoll, events, room, timeout, mask),
         Patience::Left(ns) => real::epoll_pwait2(epoll, events, room, &timespec_of(ns), mask),
     })
@@ -126,15 +124,6 @@ fn timeout_of(milliseconds: c_int) -> Timeout {
         Ok(0) => Timeout::Zero,
         Ok(milliseconds) => Timeout::Ns(milliseconds * 1_000_000),
         Err(_) => Timeout::Endless,
-    }
-}
-
-/// How long a program may be kept that has nothing else to do. With a timeout of zero it would call
-/// again at once, and again.
-fn longest_ns(asked: Timeout) -> u64 {
-    match asked {
-        Timeout::Zero | Timeout::Endless => u64::MAX,
-        Timeout::Ns(ns) => ns,
     }
 }
 

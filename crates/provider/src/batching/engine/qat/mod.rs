@@ -128,7 +128,7 @@ pub(crate) fn instance() -> Option<&'static Instance> {
 /// The same, if the thread has asked for it in this process.
 pub(crate) fn known() -> Option<&'static Instance> {
     let (process, found) = FOUND.get();
-    found.filter(|_| ptr::eq(process, process::current()) && process::current().is_own())
+    found.filter(|_| process::is_current(process))
 }
 
 impl Devices {
