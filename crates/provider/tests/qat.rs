@@ -100,12 +100,13 @@ fn it_does_all_that_it_can() {
     });
 }
 
-/// Threads have it do their jobs, of RSA-2048 all of them. The stand-in computes on the threads'
-/// CPUs, and what is more work to it may be late where those are busy.
+/// Threads have it do their jobs. The stand-in computes on the threads' CPUs: where those are busy
+/// it may be late, and rests for some time. Where it is not, it does all of RSA-2048.
 fn together(place: &Place) {
     let key = jobs::rsa(2048);
     by_threads(&Job::Sign(key), 10);
-    assert_eq!(of_device(place), 10 * THREADS as u64);
+    let late = counted(place, |counts| counts.device_late);
+    assert!(late > 0 || of_device(place) == 10 * THREADS as u64, "{} of it", of_device(place));
     for job in Job::quick() {
         let before = of_device(place);
         repeat(|| of_device(place) > before, || by_threads(&job, 5));
