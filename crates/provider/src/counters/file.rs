@@ -15,8 +15,10 @@ use super::pages;
 
 /// Maps the file of this process, empty. It appears under its name only when it has its size.
 pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
-    sweep(dir);
     let id = process::id();
+    if sweeps(id) {
+        sweep(dir);
+    }
     let (new, path) = (dir.join(format!(".{id}.counters")), dir.join(format!("{id}.counters")));
     let file = create(&new)?;
     let mapped = reserve(&file).and_then(|()| pages::map(Some(file.as_fd())));
@@ -49,6 +51,14 @@ fn create(path: &Path) -> io::Result<File> {
     };
     file.set_permissions(Permissions::from_mode(0o644))?;
     Ok(file)
+}
+
+/// Whether the process of this number sweeps: one of [`SWEEP_INTERVAL`], whatever the distance of
+/// the numbers of a server's processes. Those that serve one connection end before a sweep by each
+/// of them would pay.
+fn sweeps(id: u32) -> bool {
+    // Multiples of the golden ratio are spread evenly.
+    id.wrapping_mul(0x9E37_79B1) < u32::MAX / SWEEP_INTERVAL
 }
 
 /// Removes what processes left behind that ended long ago, and all but the last ones: a server that
@@ -100,7 +110,10 @@ const KEPT_AFTER_END: Duration = Duration::from_secs(24 * 60 * 60);
 /// How many ended processes can still be read.
 const ENDED_KEPT_MAX: usize = 256;
 
-/// Files that a process looks at when it starts.
+/// Of how many processes one sweeps.
+const SWEEP_INTERVAL: u32 = 64;
+
+/// Files that a sweep looks at.
 const SWEPT_AT_ONCE_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -182,6 +195,14 @@ mod tests {
         sweep(dir.path());
         let left: Vec<_> = paths.iter().map(|path| path.exists()).collect();
         assert_eq!(left, [&[false; 3][..], &[true; ENDED_KEPT_MAX]].concat());
+    }
+
+    #[test]
+    fn of_many_processes_few_sweep() {
+        for distance in [1, 2, 3, 64, 128] {
+            let swept = (0..6400).filter(|index| sweeps(1001 + distance * index)).count();
+            assert!((50..200).contains(&swept), "{swept} of 6400, {distance} apart");
+        }
     }
 
     #[test]
