@@ -46,7 +46,7 @@ pub const TRIED: [Tried; 11] = [
         packages: "nginx",
         opening: "http",
         source: None,
-        remark: "Key pairs made in advance, key schedule; a client signs nothing",
+        remark: "Upstream's certificate (RSA) not verified; a client signs nothing. With verification of a P-256 chain 0.39 on a Zen 5",
     },
     Tried {
         name: "haproxy-backend",
