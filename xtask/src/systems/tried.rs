@@ -46,7 +46,8 @@ pub const TRIED: [Tried; 11] = [
         packages: "nginx",
         opening: "http",
         source: None,
-        remark: "Upstream's certificate (RSA) not verified; a client signs nothing. With verification of a P-256 chain 0.39 on a Zen 5",
+        remark: "Upstream's certificate (RSA) not verified; a client signs nothing. With verification of \
+                 a P-256 chain 0.39 on a Zen 5",
     },
     Tried {
         name: "haproxy-backend",
@@ -54,7 +55,7 @@ pub const TRIED: [Tried; 11] = [
         packages: "haproxy nginx",
         opening: "http",
         source: None,
-        remark: "The same",
+        remark: "Certificate not verified, as with nginx",
     },
     Tried {
         name: "trafficserver",
