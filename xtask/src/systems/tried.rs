@@ -46,8 +46,8 @@ pub const TRIED: [Tried; 11] = [
         packages: "nginx",
         opening: "http",
         source: None,
-        remark: "Upstream's certificate (RSA) not verified; a client signs nothing. With verification of \
-                 a P-256 chain 0.39 on a Zen 5",
+        remark: "Upstream's certificate (RSA) not verified; a client signs nothing. With \
+                 verification of a P-256 chain 0.39 on a Zen 5",
     },
     Tried {
         name: "haproxy-backend",

@@ -17,7 +17,7 @@ use crate::libraries::RUNTIME_NAME;
 use crate::live::{self, Directories, Objection, Skipped, Survey};
 use crate::{output, system};
 
-/// Tells which services are enabled, and whether their processes are accelerated
+/// Shows which services are enabled, and whether their processes are accelerated
 #[derive(clap::Args)]
 pub struct StatusArgs {
     /// Prints JSON

@@ -126,7 +126,7 @@ pub struct Args {
     latency_max: Option<Duration>,
     /// Rounds per scenario, each of which measures every subject once; up to half as many more
     /// follow where some do not count or an interval is still wide, and at one connection twice to
-    /// five times as many are taken. It takes six that count for an interval [default: 20, at
+    /// five times as many are taken. An interval needs six accepted rounds [default: 20, at
     /// partial loads 8, of downloads 12, of mixed requests and of pages 10 and no more; with
     /// --quick 10 and no more, at partial loads and of downloads 6, of mixed requests and of pages
     /// 7 and no more]

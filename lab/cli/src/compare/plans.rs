@@ -19,7 +19,7 @@ use widelane_loadgen::{Goal, Group, TlsVersion};
 use super::{Args, Engine, Keys, Server, Suite, Workload};
 use crate::rival;
 
-/// Rounds by default, and with `--quick`. It takes six that count for a 95 % interval.
+/// Rounds by default, and with `--quick`. A 95 % interval needs six accepted ones.
 const ROUNDS: u32 = 20;
 const ROUNDS_QUICK: u32 = 10;
 

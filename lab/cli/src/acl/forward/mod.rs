@@ -25,7 +25,7 @@ use widelane_forward::port::parse_address;
 /// Forwards packets between interfaces by rules, or replays a capture in memory
 ///
 /// `@` rules deny; of `R` rules the one with the longest destination routes. The rules can be
-/// changed meanwhile: rename a new file over the old one. docs/program/forward.md describes it all.
+/// changed meanwhile: rename a new file over the old one. docs/program/forward.md has the details.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["ports", "pcap"]))]
 #[command(group = clap::ArgGroup::new("rules").required(true).multiple(true)
