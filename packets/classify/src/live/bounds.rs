@@ -37,7 +37,7 @@ impl Desk {
         let strength = new.iter().chain(&old).next().unwrap().strength;
         self.rules.extend(new.iter().map(|new| (new.strength, Arc::clone(new))));
         let report = self.draft.apply(&Change { old, new }).unwrap();
-        // No print holds back what the change has given up.
+        // No version holds back what the change has given up.
         self.draft.recycle(None);
         self.dearest = self.dearest.max(report.work);
         strength
@@ -64,12 +64,12 @@ impl Desk {
         self.rules.keys().copied().collect()
     }
 
-    /// Compares a print's results for flows with a search of one rule after another.
+    /// Compares a version's results for flows with a search of one rule after another.
     fn check(&self, flows: &[Flow]) {
         let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
-        let print = self.draft.print();
-        let (layout, mut results) = (print.shape().0.clone(), vec![0; packets.len()]);
-        print.classify(&packets, &mut results).unwrap();
+        let version = self.draft.version();
+        let (layout, mut results) = (version.shape().0.clone(), vec![0; packets.len()]);
+        version.classify(&packets, &mut results).unwrap();
         for (packet, result) in packets.iter().zip(results) {
             let accepts = |rule: &Rule| {
                 let mut pairs = rule.matches.iter().zip(layout.fields());

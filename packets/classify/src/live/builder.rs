@@ -30,7 +30,7 @@ struct Orders {
     wanted: bool,
     /// They are being rebuilt.
     at_work: bool,
-    /// There are prints of an earlier draft to be dropped.
+    /// There are versions of an earlier draft to be dropped.
     has_outdated: bool,
     closing: bool,
     trouble: Option<BuildError>,
@@ -52,7 +52,7 @@ impl Builder {
         Builder { shared }
     }
 
-    /// Has prints of earlier drafts dropped when readers have left them.
+    /// Has versions of earlier drafts dropped when readers have left them.
     pub fn drop_outdated(&self) {
         self.shared.orders().has_outdated = true;
         self.shared.changed.notify_all();
@@ -119,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the trees are to be rebuilt, and drops outdated prints meanwhile; false at the
+    /// Waits until the trees are to be rebuilt, and drops outdated versions meanwhile; false at the
     /// end.
     fn next_order(&self, relay: &Relay<Draft>) -> bool {
         loop {

@@ -1,5 +1,5 @@
-//! The writer's version of the rules: trees that are changed entry by entry, and the ranks of
-//! rules. Readers have prints of it, which share the chunks.
+//! The writer's draft of the rules: trees that are changed entry by entry, and the ranks of
+//! rules. Readers have versions of it, which share the chunks.
 #![allow(unsafe_code, reason = "writing chunks that no reader looks at, beside others")]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -68,7 +68,7 @@ struct Written {
 
 /// The rules as readers have them.
 #[derive(Debug)]
-pub(super) struct Print {
+pub(super) struct Version {
     /// How many changes there have been.
     pub number: u64,
     /// How many of them since the trees have grown.
@@ -94,7 +94,7 @@ pub(super) struct ChangeReport {
     pub work: usize,
 }
 
-/// A print that is further behind is not corrected.
+/// A version that is further behind is not corrected.
 const JOURNAL_MAX: usize = 1024;
 /// Rules that are listed at once, while writers wait.
 const LISTED_AT_ONCE: usize = 256;
@@ -342,7 +342,7 @@ impl Draft {
         self.written.categories.push(word);
     }
 
-    /// Copies what changes have written to the table of a print; false if it does not fit.
+    /// Copies what changes have written to the table of a version; false if it does not fit.
     fn copy(&self, written: &Written, table: &mut Table) -> bool {
         let index = |range: &Range<usize>| &self.forest.index[range.clone()];
         let mut ranges = written.index.iter();
@@ -352,20 +352,20 @@ impl Draft {
             })
     }
 
-    /// Writes chunks of the forest to the memory that prints share, or all of them to new memory if
-    /// that is full.
+    /// Writes chunks of the forest to the memory that versions share, or all of them to new memory
+    /// if that is full.
     fn write_chunks(&mut self, chunks: &[Range<usize>]) {
         let mut ranges = chunks.iter();
         let fits = ranges.all(|range| {
             let words = &self.forest.chunks[range.clone()];
             // SAFETY: a change writes only chunks that were behind all others, or that `recycle`
-            // has given back: no print that a reader holds leads there, nor one that it can come
+            // has given back: no version that a reader holds leads there, nor one that it can come
             // to before it is corrected. What is written becomes visible to readers when the next
-            // print is published; and a writer has the draft to itself.
+            // version is published; and a writer has the draft to itself.
             unsafe { self.shared.write(range.start, words) }
         });
         if !fits {
-            // Prints that share the old memory cannot be corrected, so no reader sees this yet.
+            // Versions that share the old memory cannot be corrected, so no reader sees this yet.
             self.shared = share(&self.forest);
             self.released.drain(..).for_each(|(_, run)| self.forest.reuse(run));
         }
@@ -375,7 +375,7 @@ impl Draft {
 impl relay::Draft for Draft {
     type Change = Change;
     type Outcome = ChangeReport;
-    type Print = Print;
+    type Version = Version;
     type Refusal = BuildError;
 
     fn apply(&mut self, change: &Change) -> Result<ChangeReport, BuildError> {
@@ -396,7 +396,7 @@ impl relay::Draft for Draft {
         Ok(self.report(work))
     }
 
-    fn print(&self) -> Print {
+    fn version(&self) -> Version {
         let content = crate::table::Content {
             layout: &self.shape.layout,
             shape: self.plan.shape,
@@ -413,13 +413,13 @@ impl relay::Draft for Draft {
         let mut table = Table::sharing(content, Arc::clone(&self.shared), free);
         table.set_gone(&self.gone);
         let classifier = Classifier::choose(Arc::new(table), &self.policy);
-        Print { number: self.number, pending: self.pending, classifier }
+        Version { number: self.number, pending: self.pending, classifier }
     }
 
-    fn correct(&self, print: &mut Print) -> bool {
-        let behind = (self.number - print.number) as usize;
+    fn correct(&self, version: &mut Version) -> bool {
+        let behind = (self.number - version.number) as usize;
         let Some(kept) = self.journal.len().checked_sub(behind) else { return false };
-        let Some(table) = print.classifier.table_mut() else { return false };
+        let Some(table) = version.classifier.table_mut() else { return false };
         let shares = |shared| Arc::ptr_eq(shared, &self.shared);
         if !table.shared().is_some_and(shares)
             || !self.journal.range(kept..).all(|written| self.copy(written, table))
@@ -428,20 +428,20 @@ impl relay::Draft for Draft {
         }
         table.set_roots(self.forest.roots_in_use());
         table.set_gone(&self.gone);
-        (print.number, print.pending) = (self.number, self.pending);
+        (version.number, version.pending) = (self.number, self.pending);
         true
     }
 
-    fn recycle(&mut self, oldest: Option<&Print>) {
-        let seen = oldest.map_or(self.number, |print| print.number);
+    fn recycle(&mut self, oldest: Option<&Version>) {
+        let seen = oldest.map_or(self.number, |version| version.number);
         while let Some((_, run)) = self.released.pop_front_if(|(since, _)| *since <= seen) {
             self.forest.reuse(run);
         }
     }
 }
 
-/// A print has room for as many more words of the index, the shared memory for three times as many
-/// chunks, and both for this many words besides; what is never written takes up no memory.
+/// A version has room for as many more words of the index, the shared memory for three times as
+/// many chunks, and both for this many words besides; what is never written takes up no memory.
 const FREE_WORDS: usize = 1 << 16;
 
 /// The chunks of a forest, for readers.
@@ -449,7 +449,7 @@ fn share(forest: &Forest) -> Arc<SharedChunks> {
     Arc::new(SharedChunks::new(&forest.chunks, 3 * forest.chunks.len() + FREE_WORDS))
 }
 
-impl Print {
+impl Version {
     /// Where the fields lie, and how many results a lookup gives.
     pub fn shape(&self) -> (&Layout, usize) {
         let table = self.classifier.table();

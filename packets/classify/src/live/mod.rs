@@ -1,7 +1,7 @@
 //! Rule sets that change while packets are looked up.
 //!
 //! A [`Live`] set keeps the trees of its table so that rules can be inserted and removed, one by
-//! one. Readers look packets up in prints of the table: a writer corrects a print that no reader
+//! one. Readers look packets up in versions of the table: a writer corrects one that no reader
 //! holds, and publishes it in one step. A reader never waits, and sees one version in all packets
 //! of a call. A thread rebuilds the trees in the background when they have become inefficient.
 //!
@@ -50,7 +50,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use widelane_cpu::{Policy, Room};
 
 use self::builder::Builder;
-use self::draft::{Change, Draft, Print};
+use self::draft::{Change, Draft, Version};
 use self::published::View;
 use self::relay::Relay;
 use crate::build::{self, BuildError};
@@ -98,7 +98,7 @@ pub struct Live {
 /// Looks packets up in a live set; each thread has one of its own.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    view: View<Print>,
+    view: View<Version>,
 }
 
 /// The rules by their numbers.
@@ -301,9 +301,9 @@ impl Reader {
     /// If a packet is shorter than the layout's span, or `results` has another length; nothing has
     /// been looked up then.
     pub fn classify(&mut self, packets: &[&[u8]], results: &mut [u32]) -> Result<u64, LookupError> {
-        let print = self.view.latest();
-        print.classify(packets, results)?;
-        Ok(print.number)
+        let version = self.view.latest();
+        version.classify(packets, results)?;
+        Ok(version.number)
     }
 }
 

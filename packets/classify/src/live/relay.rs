@@ -1,14 +1,14 @@
 //! How changes reach readers, and go on while a new draft is being built from an old one: none is
 //! lost, and none is applied twice.
 //!
-//! A writer changes the *draft*, which only it sees; readers have *prints* of it. A print that
+//! A writer changes the *draft*, which only it sees; readers have *versions* of it. A version that
 //! readers have left is corrected, and published again. The builder copies what the draft is made
 //! of, works as long as it takes, and returns another draft that means the same. Changes made
-//! meanwhile are in the journal, and are applied to the new draft before prints of it are
+//! meanwhile are in the journal, and are applied to the new draft before versions of it are
 //! published.
 //!
-//! Prints may share memory. So before a draft reuses memory, [`Draft::recycle`] gets the oldest
-//! print that readers may still hold.
+//! Versions may share memory. So before a draft reuses memory, [`Draft::recycle`] gets the oldest
+//! version that readers may still hold.
 
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
@@ -31,28 +31,28 @@ pub trait Draft: Debug {
     /// What a change returns to the writer.
     type Outcome;
     /// What readers see.
-    type Print: Debug;
+    type Version: Debug;
     type Refusal;
 
     /// Makes a change, whole or not at all.
     fn apply(&mut self, change: &Self::Change) -> Result<Self::Outcome, Self::Refusal>;
 
-    /// A print of the draft as it is.
-    fn print(&self) -> Self::Print;
+    /// A version of the draft as it is.
+    fn version(&self) -> Self::Version;
 
-    /// Makes an earlier print of this draft one of the draft as it is; false if that cannot be.
-    fn correct(&self, print: &mut Self::Print) -> bool;
+    /// Makes an earlier version of this draft one of the draft as it is; false if that cannot be.
+    fn correct(&self, version: &mut Self::Version) -> bool;
 
-    /// Lets the draft reuse what no print needs any more. Readers hold the latest print, and none
+    /// Lets the draft reuse what no version needs any more. Readers hold the latest one, and none
     /// that is earlier than `oldest`; without `oldest`, they hold the latest one only.
-    fn recycle(&mut self, oldest: Option<&Self::Print>);
+    fn recycle(&mut self, oldest: Option<&Self::Version>);
 }
 
-/// A draft, the prints that readers see, and the way of changes to them.
+/// A draft, the versions that readers see, and the way of changes to them.
 #[derive(Debug)]
 pub struct Relay<D: Draft> {
-    published: Published<D::Print>,
-    /// Held while something is changed, so that one print follows from the other.
+    published: Published<D::Version>,
+    /// Held while something is changed, so that one version follows from the other.
     state: Mutex<State<D>>,
 }
 
@@ -61,11 +61,11 @@ struct State<D: Draft> {
     draft: D,
     /// Changes since a build began; none while no build is under way.
     journal: Option<Vec<D::Change>>,
-    /// Earlier prints, the latest last. Readers may still hold them.
-    prints: Vec<Arc<D::Print>>,
-    /// Prints of earlier drafts, which readers may still hold. [`Relay::drop_outdated`] drops them,
-    /// since that takes long.
-    outdated: Vec<Arc<D::Print>>,
+    /// Earlier versions, the latest last. Readers may still hold them.
+    versions: Vec<Arc<D::Version>>,
+    /// Versions of earlier drafts, which readers may still hold. [`Relay::drop_outdated`] drops
+    /// them, since that takes long.
+    outdated: Vec<Arc<D::Version>>,
     /// Changes that builds have caught up with. Writers drop them, a few at a time: if another
     /// thread freed them all at once, the next change would have to wait for the allocator.
     spent: Vec<D::Change>,
@@ -75,31 +75,31 @@ struct State<D: Draft> {
 const LAST_CHANGES: usize = 2;
 /// How many spent changes are dropped with each change that is made.
 const DROPPED: usize = 2;
-/// How often a writer yields before it makes another print, when readers hold all there are.
+/// How often a writer yields before it makes another version, when readers hold all there are.
 const PATIENCE: usize = if cfg!(loom) { 1 } else { 64 };
-/// Prints that a draft begins with. Two suffice if all readers leave in time; with a third, no
+/// Versions that a draft begins with. Two suffice if all readers leave in time; with a third, no
 /// writer has to make another when a reader loses its CPU in the middle of a call.
-const PRINTS: usize = if cfg!(loom) { 2 } else { 3 };
+const VERSIONS: usize = if cfg!(loom) { 2 } else { 3 };
 /// More besides the one that readers see are of no use.
-const PRINTS_MAX: usize = 3;
+const VERSIONS_MAX: usize = 3;
 
 impl<D: Draft> Relay<D> {
-    /// A first draft, and prints of it.
+    /// A first draft, and versions of it.
     pub fn new(draft: D) -> Self {
-        let [print, spare @ ..] = draft.prints();
-        let (published, prints) = (Published::new(print), spare.to_vec());
+        let [version, spare @ ..] = draft.versions();
+        let (published, versions) = (Published::new(version), spare.to_vec());
         let (journal, outdated, spent) = (None, Vec::new(), Vec::new());
-        let state = State { draft, journal, prints, outdated, spent };
+        let state = State { draft, journal, versions, outdated, spent };
         Relay { published, state: Mutex::new(state) }
     }
 
-    /// The latest print.
-    pub fn latest(&self) -> Latest<D::Print> {
+    /// The latest version.
+    pub fn latest(&self) -> Latest<D::Version> {
         self.published.latest()
     }
 
     /// What a reader looks through.
-    pub fn view(&self) -> View<D::Print> {
+    pub fn view(&self) -> View<D::Version> {
         self.published.view()
     }
 
@@ -108,14 +108,14 @@ impl<D: Draft> Relay<D> {
         let mut state = self.state();
         state.recycle();
         let outcome = state.draft.apply(&change)?;
-        let print = state.next_print();
-        let replaced = self.published.replace(print);
-        state.prints.push(replaced);
+        let version = state.next_version();
+        let replaced = self.published.replace(version);
+        state.versions.push(replaced);
         if let Some(journal) = &mut state.journal {
             journal.push(change);
         }
-        state.correct_spare_prints();
-        let surplus = state.surplus_print();
+        state.correct_spare_versions();
+        let surplus = state.surplus_version();
         let kept = state.spent.len().saturating_sub(DROPPED);
         state.spent.truncate(kept);
         drop(state);
@@ -126,10 +126,10 @@ impl<D: Draft> Relay<D> {
     /// Replaces the draft by one that means something else. A build that is under way comes to
     /// nothing.
     pub fn reset(&self, draft: D) {
-        let prints = draft.prints();
+        let versions = draft.versions();
         let mut state = self.state();
         state.journal = None;
-        let replaced = self.put(&mut state, draft, prints);
+        let replaced = self.put(&mut state, draft, versions);
         drop(state);
         drop(replaced);
     }
@@ -147,11 +147,11 @@ impl<D: Draft> Relay<D> {
         piece(&self.state().draft)
     }
 
-    /// Drops prints of earlier drafts that readers have left; false if there are none left to drop.
+    /// Drops versions of earlier drafts that readers have left; false if none are left to drop.
     pub fn drop_outdated(&self) -> bool {
         let mut state = self.state();
         let unused: Vec<_> =
-            state.outdated.extract_if(.., |print| Arc::get_mut(print).is_some()).collect();
+            state.outdated.extract_if(.., |version| Arc::get_mut(version).is_some()).collect();
         let left = !state.outdated.is_empty();
         drop(state);
         drop(unused);
@@ -165,18 +165,18 @@ impl<D: Draft> Relay<D> {
 
     /// Ends a build: catches up with the changes made meanwhile, and publishes.
     pub fn finish(&self, mut draft: D) -> Result<(), D::Refusal> {
-        let mut prints: Option<Prints<D>> = None;
+        let mut versions: Option<Versions<D>> = None;
         for round in 1.. {
             let mut state = self.state();
             let Some(journal) = state.journal.take() else { return Ok(()) };
-            // Writers go on while many changes are applied here and prints are made; they wait for
-            // the last few only. These may be more with every round, since writers may make changes
-            // as fast as they are applied here.
-            if let Some(prints) = prints.take_if(|_| journal.len() <= LAST_CHANGES * round) {
+            // Writers go on while many changes are applied here and versions are made; they wait
+            // for the last few only. These may be more with every round, since writers may make
+            // changes as fast as they are applied here.
+            if let Some(versions) = versions.take_if(|_| journal.len() <= LAST_CHANGES * round) {
                 draft.catch_up(&journal)?;
                 state.spent.extend(journal);
-                let prints = prints.map(|print| draft.corrected(print));
-                let replaced = self.put(&mut state, draft, prints);
+                let versions = versions.map(|version| draft.corrected(version));
+                let replaced = self.put(&mut state, draft, versions);
                 drop(state);
                 drop(replaced);
                 return Ok(());
@@ -189,41 +189,41 @@ impl<D: Draft> Relay<D> {
                 self.abandon();
                 return Err(refusal);
             }
-            prints = Some(match prints {
-                Some(prints) => prints.map(|print| draft.corrected(print)),
-                None => draft.prints(),
+            versions = Some(match versions {
+                Some(versions) => versions.map(|version| draft.corrected(version)),
+                None => draft.versions(),
             });
         }
         Ok(())
     }
 
-    /// Puts a draft and its prints in the place of the old one, which is returned: dropping it
+    /// Puts a draft and its versions in the place of the old one, which is returned: dropping it
     /// takes long.
-    fn put(&self, state: &mut State<D>, draft: D, prints: Prints<D>) -> D {
-        let [print, spare @ ..] = prints;
-        state.outdated.push(self.published.replace(print));
-        let old_prints = mem::replace(&mut state.prints, spare.to_vec());
-        state.outdated.extend(old_prints);
+    fn put(&self, state: &mut State<D>, draft: D, versions: Versions<D>) -> D {
+        let [version, spare @ ..] = versions;
+        state.outdated.push(self.published.replace(version));
+        let old_versions = mem::replace(&mut state.versions, spare.to_vec());
+        state.outdated.extend(old_versions);
         mem::replace(&mut state.draft, draft)
     }
 
-    /// A panic elsewhere does not poison it: prints are published whole.
+    /// A panic elsewhere does not poison it: versions are published whole.
     fn state(&self) -> MutexGuard<'_, State<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The print that readers see, and those that take turns with it.
-type Prints<D> = [Arc<<D as Draft>::Print>; PRINTS];
+/// The version that readers see, and those that take turns with it.
+type Versions<D> = [Arc<<D as Draft>::Version>; VERSIONS];
 
 /// What every draft can do.
 trait Corrected: Draft {
-    /// As many prints as a draft begins with.
-    fn prints(&self) -> Prints<Self> {
-        array::from_fn(|_| Arc::new(self.print()))
+    /// As many versions as a draft begins with.
+    fn versions(&self) -> Versions<Self> {
+        array::from_fn(|_| Arc::new(self.version()))
     }
 
-    /// Makes changes that no reader sees yet. The prints there are will be corrected.
+    /// Makes changes that no reader sees yet. The versions there are will be corrected.
     fn catch_up(&mut self, journal: &[Self::Change]) -> Result<(), Self::Refusal> {
         journal.iter().try_for_each(|change| {
             self.recycle(None);
@@ -231,11 +231,11 @@ trait Corrected: Draft {
         })
     }
 
-    /// The print, or another if it cannot be corrected.
-    fn corrected(&self, mut print: Arc<Self::Print>) -> Arc<Self::Print> {
-        match Arc::get_mut(&mut print).is_some_and(|print| self.correct(print)) {
-            true => print,
-            false => Arc::new(self.print()),
+    /// The version, or another if it cannot be corrected.
+    fn corrected(&self, mut version: Arc<Self::Version>) -> Arc<Self::Version> {
+        match Arc::get_mut(&mut version).is_some_and(|version| self.correct(version)) {
+            true => version,
+            false => Arc::new(self.version()),
         }
     }
 }
@@ -243,41 +243,41 @@ trait Corrected: Draft {
 impl<D: Draft> Corrected for D {}
 
 impl<D: Draft> State<D> {
-    /// A print of the draft as it is: an earlier one that no reader holds, or another.
-    fn next_print(&mut self) -> Arc<D::Print> {
+    /// A version of the draft as it is: an earlier one that no reader holds, or another.
+    fn next_version(&mut self) -> Arc<D::Version> {
         for _ in 0..PATIENCE {
-            // No reader can reach a print that is not published: one that no reader holds stays so.
-            if let Some(at) = self.prints.iter_mut().rposition(|of| Arc::get_mut(of).is_some()) {
-                return self.draft.corrected(self.prints.remove(at));
+            // No reader can reach a version that is not published: one that nobody holds stays so.
+            if let Some(at) = self.versions.iter_mut().rposition(|of| Arc::get_mut(of).is_some()) {
+                return self.draft.corrected(self.versions.remove(at));
             }
             yield_now();
         }
-        Arc::new(self.draft.print())
+        Arc::new(self.draft.version())
     }
 
-    /// Corrects the prints that no reader holds, so that none falls too far behind.
-    fn correct_spare_prints(&mut self) {
-        for print in self.prints.iter_mut().filter_map(Arc::get_mut) {
+    /// Corrects the versions that no reader holds, so that none falls too far behind.
+    fn correct_spare_versions(&mut self) {
+        for version in self.versions.iter_mut().filter_map(Arc::get_mut) {
             // One that cannot be corrected is replaced when it is needed.
-            self.draft.correct(print);
+            self.draft.correct(version);
         }
     }
 
-    /// Has the draft recycle what only prints needed that readers have left.
+    /// Has the draft recycle what only versions needed that readers have left.
     fn recycle(&mut self) {
-        let State { draft, prints, .. } = self;
-        let held = |print: &mut Arc<D::Print>| Arc::get_mut(print).is_none();
-        let oldest = prints.iter_mut().position(held);
-        draft.recycle(oldest.map(|at| &*prints[at]));
+        let State { draft, versions, .. } = self;
+        let held = |version: &mut Arc<D::Version>| Arc::get_mut(version).is_none();
+        let oldest = versions.iter_mut().position(held);
+        draft.recycle(oldest.map(|at| &*versions[at]));
     }
 
-    /// Takes out a print that no reader holds, if there are more than are of use.
-    fn surplus_print(&mut self) -> Option<Arc<D::Print>> {
-        if self.prints.len() <= PRINTS_MAX {
+    /// Takes out a version that no reader holds, if there are more than are of use.
+    fn surplus_version(&mut self) -> Option<Arc<D::Version>> {
+        if self.versions.len() <= VERSIONS_MAX {
             return None;
         }
-        let unused = self.prints.iter_mut().position(|print| Arc::get_mut(print).is_some());
-        unused.map(|at| self.prints.remove(at))
+        let unused = self.versions.iter_mut().position(|version| Arc::get_mut(version).is_some());
+        unused.map(|at| self.versions.remove(at))
     }
 }
 
@@ -293,15 +293,15 @@ mod tests {
     struct Log {
         changes: Vec<u8>,
         built: u8,
-        /// What prints share. The last change stands in one place, which is another every time.
+        /// What versions share. The last change stands in one place, which is another every time.
         places: Arc<Vec<AtomicU8>>,
         place: usize,
         free: Vec<usize>,
-        /// Places given up, and how many changes a print must have that does not lead there.
+        /// Places given up, and how many changes a version must have that does not lead there.
         released: Vec<(usize, usize)>,
     }
 
-    /// A print, whose two halves are corrected one after the other.
+    /// A version, whose two halves are corrected one after the other.
     #[derive(Debug)]
     struct Halves {
         first: Vec<u8>,
@@ -315,7 +315,7 @@ mod tests {
     const NONE: u8 = u8::MAX;
 
     impl Log {
-        /// With as few places as do when no reader holds an earlier print, and some more.
+        /// With as few places as do when no reader holds an earlier version, and some more.
         fn of(changes: Vec<u8>, built: u8) -> Self {
             let last = changes.last().copied().unwrap_or(NONE);
             let places = Arc::new((0..24).map(|_| AtomicU8::new(last)).collect());
@@ -326,7 +326,7 @@ mod tests {
     impl Draft for Log {
         type Change = u8;
         type Outcome = ();
-        type Print = Halves;
+        type Version = Halves;
         type Refusal = ();
 
         fn apply(&mut self, change: &u8) -> Result<(), ()> {
@@ -337,7 +337,7 @@ mod tests {
             Ok(())
         }
 
-        fn print(&self) -> Halves {
+        fn version(&self) -> Halves {
             Halves {
                 first: self.changes.clone(),
                 second: self.changes.clone(),
@@ -347,18 +347,18 @@ mod tests {
             }
         }
 
-        fn correct(&self, print: &mut Halves) -> bool {
-            assert_eq!(print.built, self.built, "a print is corrected after its own draft");
-            assert!(self.changes.starts_with(&print.first));
-            print.first.clone_from(&self.changes);
+        fn correct(&self, version: &mut Halves) -> bool {
+            assert_eq!(version.built, self.built, "a version is corrected after its own draft");
+            assert!(self.changes.starts_with(&version.first));
+            version.first.clone_from(&self.changes);
             yield_now();
-            print.second.clone_from(&self.changes);
-            print.place = self.place;
+            version.second.clone_from(&self.changes);
+            version.place = self.place;
             true
         }
 
         fn recycle(&mut self, oldest: Option<&Halves>) {
-            let seen = oldest.map_or(self.changes.len(), |print| print.first.len());
+            let seen = oldest.map_or(self.changes.len(), |version| version.first.len());
             let unused = self.released.extract_if(.., |(since, _)| *since <= seen);
             self.free.extend(unused.map(|(_, place)| place));
         }
@@ -368,14 +368,18 @@ mod tests {
         loom::sync::Arc::new(Relay::new(draft))
     }
 
-    /// What a reader sees, twice while it holds a print.
+    /// What a reader sees, twice while it holds a version.
     fn seen(view: &View<Halves>) -> Vec<u8> {
-        let print = view.latest();
-        let first = print.first.clone();
+        let version = view.latest();
+        let first = version.first.clone();
         for _ in 0..2 {
-            assert_eq!((&first, &print.first), (&print.second, &print.second));
-            let last = print.places[print.place].load(Ordering::Relaxed);
-            assert_eq!(last, first.last().copied().unwrap_or(NONE), "what a print leads to stays");
+            assert_eq!((&first, &version.first), (&version.second, &version.second));
+            let last = version.places[version.place].load(Ordering::Relaxed);
+            assert_eq!(
+                last,
+                first.last().copied().unwrap_or(NONE),
+                "what a version leads to stays"
+            );
             yield_now();
         }
         first
@@ -426,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_print_is_corrected_when_no_reader_holds_it() {
+    fn a_version_is_corrected_when_no_reader_holds_it() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {
