@@ -9,6 +9,7 @@ mod common;
 mod jobs;
 
 use std::env;
+use std::fmt::Debug;
 use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
@@ -57,6 +58,14 @@ fn of_device(place: &Place) -> u64 {
     place.sum(|counts| counts.device_jobs)
 }
 
+/// Asserts how many operations the device has done, or that it was late. The stand-in computes on
+/// the CPUs of its caller, where the machine may be busy, and rests when it was late.
+fn assert_of_device(place: &Place, expected: u64, what: impl Debug) {
+    let done = of_device(place);
+    let late = place.sum(|counts| counts.device_late);
+    assert!(done == expected || late > 0 && done < expected, "{done} of {expected}: {what:?}");
+}
+
 fn counted(place: &Place, counter: impl Fn(&Counts) -> u64) -> u64 {
     let count = place.sum(counter);
     assert_eq!(place.sum(|counts| counts.fallbacks), 0);
@@ -92,7 +101,7 @@ fn it_does_all_that_it_can() {
         for job in Job::all() {
             let before = of_device(place);
             job.run(4);
-            assert_eq!(of_device(place) - before, 4 * job.operations(), "{job:?}");
+            assert_of_device(place, before + 4 * job.operations(), job);
         }
         let before = of_device(place);
         sign(&jobs::rsa(1024), 1);
@@ -100,13 +109,11 @@ fn it_does_all_that_it_can() {
     });
 }
 
-/// Threads have it do their jobs. The stand-in computes on the threads' CPUs: where those are busy
-/// it may be late, and rests for some time. Where it is not, it does all of RSA-2048.
+/// Threads have it do their jobs.
 fn together(place: &Place) {
-    let key = jobs::rsa(2048);
-    by_threads(&Job::Sign(key), 10);
-    let late = counted(place, |counts| counts.device_late);
-    assert!(late > 0 || of_device(place) == 10 * THREADS as u64, "{} of it", of_device(place));
+    let job = Job::Sign(jobs::rsa(2048));
+    by_threads(&job, 10);
+    assert_of_device(place, 10 * THREADS as u64, job);
     for job in Job::quick() {
         let before = of_device(place);
         repeat(|| of_device(place) > before, || by_threads(&job, 5));
@@ -247,7 +254,7 @@ fn keys_that_were_freed_are_wiped() {
         for _ in 0..3 {
             sign(&jobs::rsa(2048), 2);
         }
-        assert_eq!(of_device(place), 6);
+        assert_of_device(place, 6, "keys that were freed");
     });
 }
 
@@ -258,10 +265,11 @@ fn each_process_opens_it_but_for_children_of_one_that_has() {
         let key = jobs::rsa(2048);
         let forked = || in_child(|| sign(&key, 2));
         assert_eq!((forked(), forked()), (0, 0));
-        assert_eq!(of_device(place), 4);
+        assert_of_device(place, 4, "by children");
         sign(&key, 1);
-        assert_eq!(of_device(place), 5);
+        assert_of_device(place, 5, "by children and their parent");
+        let of_device_before = of_device(place);
         assert_eq!(forked(), 0);
-        assert_eq!((of_device(place), place.sum(Counts::jobs)), (5, 7));
+        assert_eq!((of_device(place), place.sum(Counts::jobs)), (of_device_before, 7));
     });
 }
