@@ -170,8 +170,9 @@ impl Release {
 
     /// The environment in which programs find this release before the machine's.
     fn variables(&self) -> Result<[(&'static str, OsString); 3]> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = iter::once(self.programs()).chain(std::env::split_paths(&path));
+        let path = std::env::var_os("PATH");
+        let others = path.iter().flat_map(std::env::split_paths);
+        let path = iter::once(self.programs()).chain(others);
         Ok([
             ("LD_LIBRARY_PATH", self.directory.clone().into()),
             ("OPENSSL_MODULES", self.modules().into()),

@@ -45,8 +45,9 @@ pub fn succeeds(command: &mut Command) -> bool {
 
 /// Finds a program in `PATH` or where servers are installed, which many a `PATH` leaves out.
 pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
+    let path = std::env::var_os("PATH");
+    path.iter()
+        .flat_map(std::env::split_paths)
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
         .map(|directory| directory.join(name))
         .find(|file| file.is_file())

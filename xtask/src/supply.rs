@@ -82,7 +82,7 @@ fn bill(metadata: &Value) -> Value {
                 "name": name,
                 "version": version,
                 "purl": format!("pkg:cargo/{name}@{version}"),
-                "licenses": [{ "expression": licences.replace('/', " OR ") }],
+                "licenses": [{ "expression": licences }],
                 "scope": if is_held { "required" } else { "excluded" },
             })
         })

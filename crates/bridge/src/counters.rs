@@ -137,8 +137,6 @@ pub struct Counters {
     pub version: AtomicU32,
     /// Process that writes here.
     pub pid: AtomicU32,
-    /// Room of the batch kernel for RSA, as `widelane_cpu::Room as u32`.
-    pub room: AtomicU32,
     /// Lanes of the batch kernel for RSA; 1 where there is nothing to batch.
     pub lanes: AtomicU32,
     /// When the process started, in clock ticks after boot: field 22 of `/proc/<pid>/stat`. It
@@ -207,8 +205,6 @@ pub struct Counters {
     pub device_late: AtomicU64,
     /// Handshakes that the runtime began to drive, failed ones included.
     pub handshakes: AtomicU64,
-    /// Calls by the server for a handshake whose job was still parked.
-    pub resumes_early: AtomicU64,
     /// What each kind has its part in, indexed by `OperationKind as u32`.
     pub kinds: [KindCounters; KINDS_MAX],
     /// Ciphers, indexed by `CipherKind as u32`.
@@ -235,9 +231,9 @@ mod tests {
         assert_eq!((size_of::<Counters>(), COUNTERS_FILE_BYTES), (8192, 512 << 10));
         assert_eq!(offset_of!(Counters, version), 8);
         assert_eq!(offset_of!(Counters, handshakes), 704);
-        assert_eq!((offset_of!(Counters, kinds), size_of::<KindCounters>()), (720, 80));
-        assert_eq!((offset_of!(Counters, ciphers), size_of::<CipherCounters>()), (4560, 136));
-        assert_eq!((offset_of!(Counters, choice), size_of::<ChoiceCounters>()), (5648, 96));
+        assert_eq!((offset_of!(Counters, kinds), size_of::<KindCounters>()), (712, 80));
+        assert_eq!((offset_of!(Counters, ciphers), size_of::<CipherCounters>()), (4552, 136));
+        assert_eq!((offset_of!(Counters, choice), size_of::<ChoiceCounters>()), (5640, 96));
     }
 
     #[test]

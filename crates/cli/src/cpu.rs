@@ -1,11 +1,11 @@
 //! `widelane cpu`: what this machine can do, what the policy lets it do, and who decided.
 
-use std::env;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use widelane_cpu::features::{self, Feature};
 use widelane_cpu::machine::Signature;
 use widelane_cpu::policy::LaneCpus;
@@ -52,12 +52,29 @@ struct Description {
     features: Vec<Feature>,
     policy: Policy,
     policy_source: String,
+    /// Those of its lane CPUs that this machine does not have, as a list.
+    lane_cpus_missing: Option<LaneCpus>,
+    /// Which operations run together here, and in which room.
+    batched: Vec<Batched>,
     rooms: Vec<DescribedRoom>,
     openssl: Option<String>,
     servers: Vec<Server>,
     widelane: Installation,
     /// Intel QuickAssist devices.
     qat_devices: usize,
+}
+
+/// Operations of one family.
+#[derive(Serialize)]
+struct Batched {
+    #[serde(serialize_with = "as_words")]
+    family: Family,
+    /// None where they run one at a time.
+    room: Option<Room>,
+}
+
+fn as_words<S: Serializer>(words: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(words)
 }
 
 #[derive(Serialize)]
@@ -97,7 +114,15 @@ impl Description {
             let licence_class = status.room.licence_class();
             DescribedRoom { status, licence_class }
         });
+        let missing = resolved.policy.lane_cpus.as_ref().zip(LaneCpus::online());
+        let missing = missing.map(|(lane, online)| lane.missing(&online));
+        let batched = Family::ALL.map(|family| {
+            let room = family.room_with_lanes(&resolved.policy);
+            Batched { family, room }
+        });
         Ok(Description {
+            lane_cpus_missing: missing.filter(|missing| !missing.is_none()),
+            batched: batched.into(),
             machine: Machine::detect(),
             topology: Topology::detect(),
             features: features::all().into(),
@@ -131,12 +156,9 @@ impl Description {
 
     fn policy_facts(&self) -> Vec<(&'static str, String)> {
         let facts = [("Allows", self.policy.to_string()), ("Set by", self.policy_source.clone())];
-        let online = LaneCpus::online();
-        let mistake = self.policy.lane_cpus.as_ref().zip(online).and_then(|(lane, online)| {
-            let missing = lane.missing(&online);
-            (!missing.is_none()).then(|| {
-                format!("lane CPUs {missing}, which this machine does not have ({online})")
-            })
+        let mistake = self.lane_cpus_missing.as_ref().map(|missing| {
+            let online = LaneCpus::online().map_or(String::new(), |online| format!(" ({online})"));
+            format!("lane CPUs {missing}, which this machine does not have{online}")
         });
         facts.into_iter().chain(mistake.map(|mistake| ("Mistake", mistake))).collect()
     }
@@ -145,8 +167,8 @@ impl Description {
     fn answer(&self) -> (Tone, String) {
         let mut rooms: Vec<(Room, Vec<Family>)> = Vec::new();
         let mut alone = Vec::new();
-        for family in Family::ALL {
-            match family.room_with_lanes(&self.policy) {
+        for &Batched { family, room } in &self.batched {
+            match room {
                 None => alone.push(family),
                 Some(room) => match rooms.iter_mut().find(|(known, _)| *known == room) {
                     Some((_, families)) => families.push(family),
@@ -341,9 +363,8 @@ fn install_command(package: &str) -> String {
         ("pacman", "pacman -S"),
         ("apk", "apk add"),
     ];
-    let path = env::var_os("PATH").unwrap_or_default();
-    let installed = |manager: &str| env::split_paths(&path).any(|d| d.join(manager).is_file());
-    match MANAGERS.into_iter().find(|(manager, _)| installed(manager)) {
+    let path = system::path();
+    match MANAGERS.into_iter().find(|(manager, _)| programs::find(manager, &path).is_some()) {
         Some((_, command)) => format!("`{command} {package}`"),
         None => "your distribution".to_owned(),
     }

@@ -5,7 +5,6 @@ pub mod fitness;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -14,11 +13,12 @@ use anyhow::bail;
 use rustix::fs::{Access, access};
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy;
+use widelane_host::programs;
 
 use self::fitness::Fitness;
 use crate::flags::{self, Flags};
 use crate::libraries::Libraries;
-use crate::{live, sigpipe};
+use crate::{live, sigpipe, system};
 
 /// Runs an unmodified TLS server accelerated
 ///
@@ -191,12 +191,7 @@ pub fn find_program(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Path::new(name).exists().then(|| PathBuf::from(name));
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| {
-        candidate
-            .metadata()
-            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-    })
+    programs::find(name, &system::path())
 }
 
 #[cfg(test)]

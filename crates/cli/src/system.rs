@@ -20,8 +20,15 @@ const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 
 /// Where programs are looked for, in order: the `PATH`, then where servers live.
 pub fn search_path() -> Vec<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)).collect()
+    let mut directories = path();
+    directories.extend(SYSTEM_DIRECTORIES.map(PathBuf::from));
+    directories
+}
+
+/// The directories of the `PATH`: none where it is not set. An empty one would name the current
+/// directory.
+pub fn path() -> Vec<PathBuf> {
+    env::var_os("PATH").iter().flat_map(env::split_paths).collect()
 }
 
 /// The program `name` in the directory of this program.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::mem::offset_of;
 use std::ops::Sub;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use widelane_bridge::counters::{
     COUNTERS_EXTENSION, COUNTERS_MAGIC, COUNTERS_PAGES, COUNTERS_VERSION, CipherCounters,
@@ -203,27 +203,19 @@ impl Counts {
     /// nothing.
     pub fn read(directory: &Path) -> Self {
         let mut sum = Counts::default();
-        Counts::read_all(directory).iter().for_each(|counts| sum.add(counts));
+        each(directory).for_each(|(counts, _)| sum.add(&counts));
         sum
     }
 
     /// The counters of each process that has left a whole file in `directory`.
     pub fn read_all(directory: &Path) -> Vec<Self> {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let files = entries.map(|entry| entry.path()).filter(|path| {
-            path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION)
-        });
-        files.filter_map(|path| Counts::parse(&fs::read(path).ok()?)).collect()
+        each(directory).map(|(counts, _)| counts).collect()
     }
 
     /// The lane processes among those that count in `directory`, also those that have ended.
     pub fn lane_processes(directory: &Path) -> Vec<u32> {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let claimed = |entry: fs::DirEntry| {
-            let (counts, claim) = Counts::parse_with_claim(&fs::read(entry.path()).ok()?)?;
-            (counts.lane_process_starts > 0).then_some(claim.pid)
-        };
-        entries.filter_map(claimed).collect()
+        let lanes = each(directory).filter(|(counts, _)| counts.lane_process_starts > 0);
+        lanes.map(|(_, claim)| claim.pid).collect()
     }
 
     /// Reads one counters file; none if it is not one, or one of another version.
@@ -372,6 +364,21 @@ impl Counts {
     }
 }
 
+/// The files in `directory` that have names as the provider gives them: `<pid>.counters`. Those
+/// that it is still making begin with a dot.
+pub fn files(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| {
+        path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION)
+            && !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+    })
+}
+
+/// What each whole file in `directory` has, and the process that it names.
+fn each(directory: &Path) -> impl Iterator<Item = (Counts, Claim)> {
+    files(directory).filter_map(|path| Counts::parse_with_claim(&fs::read(path).ok()?))
+}
+
 /// The room with most of what was counted, if anything was.
 fn busiest(by_room: &[u64; ROOMS_MAX]) -> Option<Room> {
     let rooms = Room::ALL.into_iter().filter(|room| by_room[*room as usize] > 0);
@@ -447,6 +454,10 @@ mod tests {
         let earlier = Counts::read(directory.path());
         fs::write(directory.path().join("2.counters"), file(4, 5)).unwrap();
         fs::write(directory.path().join("3.counters"), b"not whole").unwrap();
+        // One that is not finished, and a copy.
+        for name in [".4.counters", "2.counters.old"] {
+            fs::write(directory.path().join(name), file(4, 5)).unwrap();
+        }
         let now = Counts::read(directory.path());
         assert_eq!(now.jobs_batched, 740);
         assert_eq!(now.room(), Some(Room::Ifma512));

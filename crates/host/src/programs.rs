@@ -1,11 +1,15 @@
 //! Programs that are installed, and what they say about themselves.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The first program called `name` in the directories of `search`.
-pub fn find(name: &str, search: &[PathBuf]) -> Option<PathBuf> {
-    search.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
+/// The first program called `name` in the directories of `search`: a file that may be executed.
+pub fn find(name: impl AsRef<Path>, search: &[PathBuf]) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| {
+        path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    };
+    search.iter().map(|directory| directory.join(&name)).find(is_program)
 }
 
 /// Version of nginx, as it reports it: `1.22.1`.

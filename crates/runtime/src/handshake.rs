@@ -352,7 +352,6 @@ fn advance(
     }
     let is_own = || event_loop.closing(|closing| closing.is_own(handshake.wait.get()));
     if handshake.state() == State::Parked && is_own() {
-        count(hooks, |counters| &counters.resumes_early);
         let mut wait = handshake.wait.get();
         let verdict = event_loop.closing(|closing| closing.ask(&mut wait));
         handshake.wait.set(wait);

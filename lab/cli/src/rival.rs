@@ -13,9 +13,7 @@ pub fn find(name: &str, said: Option<&Path>) -> Option<PathBuf> {
     if let Some(path) = said {
         return Some(path.to_owned());
     }
-    let path = env::var_os("PATH").unwrap_or_default();
-    let search: Vec<_> = env::split_paths(&path).collect();
-    system::find_beside(name).or_else(|| programs::find(name, &search))
+    system::find_beside(name).or_else(|| programs::find(name, &system::path()))
 }
 
 /// The rival program `name` that is built from source: beside this binary, in the PATH, or where

@@ -7,7 +7,7 @@ use anyhow::bail;
 use widelane_cpu::Policy;
 use widelane_crypto::digest::{Algorithm, Hash};
 
-use super::unit::Unit;
+use super::unit::{Unit, in_shell};
 use crate::libraries::Libraries;
 use crate::live::SYSTEM_DIRECTORY;
 
@@ -44,7 +44,7 @@ impl DropIn {
         let mut preload = quoted(libraries.runtime.as_os_str())?;
         if let Some(others) = unit.preload.as_deref().filter(|others| !others.is_empty()) {
             // Its specifiers, if it has any, are for systemd.
-            if others.contains(['"', '\\']) {
+            if others.contains(is_misread) {
                 bail!(
                     "{name} preloads {others}, which has quotes or the like; preload it otherwise"
                 );
@@ -72,8 +72,9 @@ impl DropIn {
         let DropIn { settings, name } = self;
         let note = if makes_directory { DIRECTORY_MADE } else { "" };
         let text = format!(
-            "# Written by `widelane enable {name}`; `widelane disable {name}` takes it back.\n\
-             {note}{settings}"
+            "# Written by `widelane enable {0}`; `widelane disable {0}` takes it back.\n\
+             {note}{settings}",
+            in_shell(name)
         );
         format!("{text}{PROOF}{}\n", fingerprint(&text))
     }
@@ -96,12 +97,20 @@ fn fingerprint(text: &str) -> String {
 /// A value, a path mostly, as it may stand in quotes in a unit file.
 fn quoted(value: &OsStr) -> anyhow::Result<String> {
     match value.to_str() {
-        Some(text) if !text.contains(['"', '\\', '\n', '$']) => Ok(text.replace('%', "%%")),
+        Some(text) if !text.contains(is_misread) && !text.contains('$') => {
+            Ok(text.replace('%', "%%"))
+        }
         _ => bail!(
             "systemd cannot be told of {}, which has quotes or the like; give it a path without",
             value.display()
         ),
     }
+}
+
+/// Whether systemd takes a character in quotes for something else. Others than line feed end a
+/// line, too.
+fn is_misread(char: char) -> bool {
+    matches!(char, '"' | '\\') || char.is_control()
 }
 
 #[cfg(test)]
@@ -189,8 +198,13 @@ mod tests {
 
     #[test]
     fn a_path_that_systemd_would_misread_is_refused() {
-        for wrong in ["/a\"b", "/a$b", "/a\\b"] {
-            assert!(quoted(OsStr::new(wrong)).is_err(), "{wrong}");
+        for wrong in ["/a\"b", "/a$b", "/a\\b", "/a\nb", "/a\rb", "/a\u{85}b"] {
+            assert!(quoted(OsStr::new(wrong)).is_err(), "{wrong:?}");
+        }
+        let libraries = Libraries { provider: "/p.so".into(), runtime: "/r.so".into() };
+        for wrong in ["/a\"b", "/a\rb"] {
+            let unit = Unit { preload: Some(wrong.to_owned()), ..Unit::default() };
+            assert!(DropIn::for_service("server", &unit, &libraries, &[]).is_err(), "{wrong:?}");
         }
     }
 }

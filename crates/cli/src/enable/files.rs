@@ -13,7 +13,8 @@ use crate::live::SYSTEM_DIRECTORY;
 use crate::system;
 
 /// Where systemd looks for what it makes at every start.
-const TMPFILES: [&str; 3] = ["usr/lib/tmpfiles.d", "run/tmpfiles.d", OWN_TMPFILES];
+const TMPFILES: [&str; 4] =
+    ["usr/lib/tmpfiles.d", "usr/local/lib/tmpfiles.d", "run/tmpfiles.d", OWN_TMPFILES];
 const OWN_TMPFILES: &str = "etc/tmpfiles.d";
 const TMPFILES_NAME: &str = "widelane.conf";
 
@@ -59,9 +60,7 @@ impl Plan {
             ),
         };
         let text = drop_in.text(makes_directory);
-        if !directory.is_dir() {
-            plan.0.push(Change::MakeDirectory { path: directory, mode: 0o755 });
-        }
+        plan.make_directory(&directory);
         if read(&path)?.as_ref() != Some(&text) {
             plan.0.push(Change::Write { path, text });
         }
@@ -74,8 +73,8 @@ impl Plan {
             let mut text = TMPFILES_TEXT.to_owned();
             if !path.is_dir() {
                 text += MADE_DIRECTORY;
-                plan.0.push(Change::MakeDirectory { path: path.clone(), mode: 0o755 });
             }
+            plan.make_directory(&path);
             plan.0.push(Change::Write { path: path.join(TMPFILES_NAME), text });
         }
         let counters = Path::new(SYSTEM_DIRECTORY);
@@ -88,25 +87,26 @@ impl Plan {
     /// What is there because the service was enabled.
     pub fn to_disable(root: &Path, name: &str) -> anyhow::Result<Self> {
         let mut plan = Plan::default();
-        let (directory, path) = (directory(root, name), path(root, name));
-        let Some(text) = read(&path)? else { return Ok(plan) };
-        if !drop_in::is_untouched(&text) {
-            bail!(
-                "{} was edited since `widelane enable` wrote it; remove it yourself, or take back \
-                 what was edited",
-                path.display()
-            );
-        }
-        plan.0.push(Change::RemoveFile(path));
-        if drop_in::made_directory(&text) && fs::read_dir(&directory)?.count() == 1 {
-            plan.0.push(Change::RemoveDirectory(directory));
+        if let Some(text) = in_force(root, name)? {
+            let (directory, path) = (directory(root, name), path(root, name));
+            if !drop_in::is_untouched(&text) {
+                bail!(
+                    "{} was edited since `widelane enable` wrote it; remove it yourself, or take \
+                     back what was edited",
+                    path.display()
+                );
+            }
+            plan.0.push(Change::RemoveFile(path));
+            if drop_in::made_directory(&text) && fs::read_dir(&directory)?.count() == 1 {
+                plan.0.push(Change::RemoveDirectory(directory));
+            }
         }
         let directory = system::below(root, Path::new(OWN_TMPFILES));
         let at_start = directory.join(TMPFILES_NAME);
         let text = read(&at_start)?;
         let behind = text.as_deref().and_then(|text| text.strip_prefix(TMPFILES_TEXT));
         if behind.is_some_and(|behind| ["", MADE_DIRECTORY].contains(&behind))
-            && enabled(root) == [name]
+            && enabled(root).iter().all(|other| other == name)
         {
             plan.0.push(Change::RemoveFile(at_start));
             if behind == Some(MADE_DIRECTORY) && fs::read_dir(&directory)?.count() == 1 {
@@ -114,6 +114,14 @@ impl Plan {
             }
         }
         Ok(plan)
+    }
+
+    /// Makes a directory that is missing, with those above it.
+    fn make_directory(&mut self, directory: &Path) {
+        let missing = directory.ancestors().take_while(|path| !path.is_dir());
+        let steps = missing.map(|path| Change::MakeDirectory { path: path.into(), mode: 0o755 });
+        let steps: Vec<_> = steps.filter(|step| !self.0.contains(step)).collect();
+        self.0.extend(steps.into_iter().rev());
     }
 
     /// Takes the steps. Where one fails, those before it are taken back.
@@ -158,6 +166,29 @@ pub fn path(root: &Path, name: &str) -> PathBuf {
     directory(root, name).join(FILE_NAME)
 }
 
+/// The text of a service's drop-in that systemd reads under the name of ours; none if there is
+/// none, or a link to `/dev/null`, by which an operator keeps systemd from reading one.
+pub fn in_force(root: &Path, name: &str) -> anyhow::Result<Option<String>> {
+    if is_masked(root, name) { Ok(None) } else { read(&path(root, name)) }
+}
+
+/// Whether there is such a drop-in, as far as this user may know.
+pub fn is_enabled(root: &Path, name: &str) -> bool {
+    path(root, name).symlink_metadata().is_ok() && !is_masked(root, name)
+}
+
+fn is_masked(root: &Path, name: &str) -> bool {
+    system::way(root, &path(Path::new("/"), name)).0 == root.join("dev/null")
+}
+
+/// The template whose drop-in accelerates an instance (`haproxy@web`), if it is enabled.
+pub fn enabled_template(root: &Path, name: &str) -> Option<String> {
+    let (template, instance) = name.split_once('@')?;
+    let template = format!("{template}@");
+    let holds = !instance.is_empty() && !is_masked(root, name) && is_enabled(root, &template);
+    holds.then_some(template)
+}
+
 /// The text of a file; none if it does not exist. That of a link, which is none of ours, is empty:
 /// it may lead out of the system that is meant.
 pub fn read(path: &Path) -> anyhow::Result<Option<String>> {
@@ -169,6 +200,11 @@ pub fn read(path: &Path) -> anyhow::Result<Option<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
+}
+
+/// What helps somebody whom the system has refused something.
+pub fn remedy(refusal: io::ErrorKind) -> &'static str {
+    if refusal == io::ErrorKind::PermissionDenied { "; run this as root" } else { "" }
 }
 
 impl Change {
@@ -209,15 +245,18 @@ impl Change {
     }
 
     fn carry_out(self) -> anyhow::Result<()> {
-        match self {
-            Change::MakeDirectory { path, mode } => system::make_directory(&path, mode)
-                .with_context(|| format!("cannot make {}; run this as root", path.display())),
-            Change::Write { path, text } => system::write_for_all(&path, &text),
-            Change::RemoveFile(path) => fs::remove_file(&path)
-                .with_context(|| format!("cannot remove {}; run this as root", path.display())),
-            Change::RemoveDirectory(path) => fs::remove_dir(&path)
-                .with_context(|| format!("cannot remove {}; run this as root", path.display())),
-        }
+        let (verb, path, done) = match &self {
+            Change::Write { path, text } => return system::write_for_all(path, text),
+            Change::MakeDirectory { path, mode } => {
+                ("make", path, system::make_directory(path, *mode))
+            }
+            Change::RemoveFile(path) => ("remove", path, fs::remove_file(path)),
+            Change::RemoveDirectory(path) => ("remove", path, fs::remove_dir(path)),
+        };
+        done.map_err(|error| {
+            let remedy = remedy(error.kind());
+            anyhow::Error::new(error).context(format!("cannot {verb} {}{remedy}", path.display()))
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use widelane_cpu::policy;
+use widelane_cpu::{Policy, policy};
 
 pub use self::status::{StatusArgs, status};
 
@@ -70,9 +70,9 @@ struct Service {
 /// A service's name without its suffix. It becomes part of a path.
 fn service_name(name: &str) -> Result<String, String> {
     let name = name.strip_suffix(".service").unwrap_or(name);
-    let is_allowed = |char: char| char.is_ascii_alphanumeric() || "@_.:-".contains(char);
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || "@_.:-\\".contains(char);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(is_allowed) {
-        return Err("a service's name has letters, digits and any of @ _ . : -".to_owned());
+        return Err("a service's name has letters, digits and any of @ _ . : - \\".to_owned());
     }
     Ok(name.to_owned())
 }
@@ -94,11 +94,11 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if let Fitness::RunsUnchanged(reason) = &fitness {
         bail!("{name} would run unchanged: {reason}");
     }
-    let variables = variables(&args.flags, &root)?;
-    if let Some(user) = args.flags.lane_user.as_ref().filter(|_| !unit.starts_as_root()) {
+    let (variables, policy) = variables(&args.flags, &root)?;
+    if let Some(user) = policy.lane_user.filter(|_| !unit.starts_as_root()) {
         bail!(
             "only root can have the lane process run as {user}, and {name} does not start as root; \
-             give no --lane-user"
+             name no user for it (--lane-user, or lane_user in the policy file)"
         );
     }
     let libraries = Libraries::find_below(&root)?;
@@ -107,7 +107,9 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::to_enable(&root, name, &drop_in)?;
     let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;
-    if changes > 0 && !dry_run {
+    if changes == 0 {
+        output::print(NOTHING)?;
+    } else if !dry_run {
         output::print(&format!(
             "{name} is accelerated when it is started again: systemctl restart {}\n\
              Then `widelane status` tells what it does, and `widelane top` what it does now.",
@@ -121,7 +123,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
             unit.program.display()
         ))?;
     }
-    for remark in unit.remarks(&root) {
+    for remark in unit.remarks(&root, &libraries.runtime) {
         output::print(&remark)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -129,26 +131,38 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
 
 /// Removes the drop-in.
 pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
-    let Service { name, dry_run, root } = &args.service;
+    let Service { name: given, dry_run, root } = &args.service;
     let root = system_at(root)?;
-    let mut plan = Plan::to_disable(&root, name)?;
-    if plan.changes().is_empty() {
+    let mut name = given.clone();
+    if !files::is_enabled(&root, given) {
         // A second name has a drop-in only of a former version.
-        let Some(own) = unit::own_name(&root, name) else {
-            bail!("{}", unit::no_service(&root, name));
+        let Some(own) = unit::own_name(&root, given) else {
+            bail!("{}", unit::no_service(&root, given));
         };
-        plan = Plan::to_disable(&root, &own)?;
+        name = own;
     }
+    let was_enabled = files::is_enabled(&root, &name);
+    let plan = Plan::to_disable(&root, &name)?;
     let changes = plan.changes().len();
     carry_out(plan, *dry_run, &root)?;
-    if changes > 0 && !dry_run {
+    if let Some(template) = files::enabled_template(&root, &name) {
+        output::print(&format!(
+            "{name} is accelerated by the drop-in of {template}: `widelane disable {}` is for all \
+             instances",
+            unit::in_shell(&template)
+        ))?;
+    } else if changes == 0 {
+        output::print(NOTHING)?;
+    } else if was_enabled && !dry_run {
         output::print(&format!(
             "{name} runs as it was when it is started again: systemctl restart {}",
-            unit::systemctl_name(name)
+            unit::systemctl_name(&name)
         ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
+
+const NOTHING: &str = "Nothing to change.";
 
 /// The directory of a system, by a path without links.
 fn system_at(root: &Path) -> anyhow::Result<PathBuf> {
@@ -159,16 +173,17 @@ fn system_at(root: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
-    if plan.changes().is_empty() {
-        return output::print("Nothing to change.");
+    let words: Vec<String> = plan.changes().iter().map(|change| change.words(dry_run)).collect();
+    if !dry_run {
+        plan.carry_out()?;
     }
-    for change in plan.changes() {
-        output::print(&change.words(dry_run))?;
+    // Not before: where a step fails, none was taken.
+    for change in &words {
+        output::print(change)?;
     }
-    if dry_run {
+    if dry_run || words.is_empty() {
         return Ok(());
     }
-    plan.carry_out()?;
     if root == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
         let told = Command::new("systemctl").arg("daemon-reload").status();
         if !told.is_ok_and(|status| status.success()) {
@@ -209,8 +224,9 @@ fn check_readable(
     Ok(())
 }
 
-/// The variables of the flags as a server below `root` will read them, whose policy can be used.
-fn variables(given: &Flags, root: &Path) -> anyhow::Result<Variables> {
+/// The variables of the flags as a server below `root` will read them, and its policy, which can be
+/// used.
+fn variables(given: &Flags, root: &Path) -> anyhow::Result<(Variables, Policy)> {
     let flags = Flags {
         policy: given.policy.as_deref().map(|path| system::within(root, path)),
         ..given.clone()
@@ -224,7 +240,7 @@ fn variables(given: &Flags, root: &Path) -> anyhow::Result<Variables> {
     if root == Path::new("/") {
         flags.check_lane_process(&policy)?;
     }
-    Ok(variables)
+    Ok((variables, policy))
 }
 
 #[cfg(test)]
@@ -235,6 +251,7 @@ mod tests {
     fn a_name_cannot_leave_its_directory() {
         assert_eq!(service_name("nginx.service"), Ok("nginx".to_owned()));
         assert_eq!(service_name("haproxy@a"), Ok("haproxy@a".to_owned()));
+        assert_eq!(service_name("my\\x2dserver"), Ok("my\\x2dserver".to_owned()));
         for wrong in ["", "../nginx", "a/b", ".hidden", "a b", "a\n"] {
             assert!(service_name(wrong).is_err(), "{wrong:?}");
         }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -117,7 +116,7 @@ pub fn enabled(root: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(system::below(root, Path::new(UNITS)));
     let names = entries.into_iter().flatten().flatten().filter_map(|entry| {
         let name = entry.file_name().to_str()?.strip_suffix(".service.d")?.to_owned();
-        files::path(root, &name).symlink_metadata().is_ok().then_some(name)
+        files::is_enabled(root, &name).then_some(name)
     });
     let mut names: Vec<String> = names.collect();
     names.sort();
@@ -129,14 +128,23 @@ impl Service {
         let unit = Unit::find(root, &service);
         let program = unit.as_ref().ok().and_then(|unit| unit.program.file_name());
         // Its control group has its own name.
-        let own_name = unit::own_name(root, &service);
+        let own_name = match &unit {
+            Ok(unit) => Some(unit.name.clone()),
+            Err(_) => unit::own_name(root, &service),
+        };
         let running = Running::find(root, own_name.as_deref().unwrap_or(&service), program);
-        Service::with(root, service, survey, &running)
+        Service::with(root, service, unit, survey, &running)
     }
 
-    fn with(root: &Path, service: String, survey: &Survey, where_it_runs: &Running) -> Self {
+    fn with(
+        root: &Path,
+        service: String,
+        unit: anyhow::Result<Unit>,
+        survey: &Survey,
+        where_it_runs: &Running,
+    ) -> Self {
         let path = files::path(root, &service);
-        let drop_in = files::read(&path);
+        let drop_in = files::in_force(root, &service);
         let enabled = match &drop_in {
             Ok(text) => Some(text.is_some()),
             Err(_) => path.is_file().then_some(true),
@@ -178,8 +186,8 @@ impl Service {
             advice: None,
             service,
         };
-        found.advice = match (Unit::find(root, &found.service), drop_in) {
-            (Err(error), _) | (Ok(_), Err(error)) => Some(format!("{error:#}{}", remedy(&error))),
+        found.advice = match (unit, drop_in) {
+            (Err(error), _) | (Ok(_), Err(error)) => Some(advice_on(&error)),
             (Ok(_), Ok(_)) => found.advise(root, where_it_runs),
         };
         found
@@ -193,6 +201,7 @@ impl Service {
                 Running::Elsewhere => format!(" --root {}", root.display()),
                 Running::Here(_) | Running::Hidden => String::new(),
             };
+            let name = unit::in_shell(name);
             let advice = format!("`widelane enable {name}{of_root}` accelerates it");
             return Some(advice).filter(|_| self.processes_accelerated == 0);
         }
@@ -214,7 +223,7 @@ impl Service {
             (0, _) if name.ends_with('@') => {
                 Some(format!("start a service of it, such as `systemctl start {name}NAME`"))
             }
-            (0, _) => Some(format!("`systemctl start {name}` starts it")),
+            (0, _) => Some(format!("`systemctl start {unit}` starts it")),
             (all, 0) if self.processes_without == all => Some(format!(
                 "`systemctl restart {unit}`; if it was started again since it was enabled, \
                  something keeps LD_PRELOAD or the libraries from it (a wrapper, AppArmor): \
@@ -259,10 +268,10 @@ impl Service {
     }
 }
 
-/// What helps somebody who cannot read a file.
-fn remedy(error: &anyhow::Error) -> &'static str {
-    let is_closed = unit::is_of_kind(error, io::ErrorKind::PermissionDenied);
-    if is_closed { "; run this as root" } else { "" }
+/// What is wrong, and what helps somebody who may not read a file.
+fn advice_on(error: &anyhow::Error) -> String {
+    let remedy = unit::refusal(error).map_or("", files::remedy);
+    format!("{error:#}{remedy}")
 }
 
 fn blocks(services: &[Service]) -> Vec<Block> {
@@ -331,7 +340,8 @@ mod tests {
         }
 
         fn look(&self, survey: &Survey, running: &Running) -> Service {
-            Service::with(self.0.path(), "server".to_owned(), survey, running)
+            let unit = Unit::find(self.0.path(), "server");
+            Service::with(self.0.path(), "server".to_owned(), unit, survey, running)
         }
 
         fn advice(&self, survey: &Survey, running: &Running) -> String {

@@ -64,7 +64,19 @@ pub struct Unit {
     pub rooted_by: Vec<&'static str>,
     /// The files that it takes its environment from, as systemd is told of them.
     pub environment_files: Vec<String>,
+    /// Those of them that cannot be read, and why.
+    pub closed_files: Vec<String>,
+    /// The file that takes `LD_PRELOAD` out of its environment.
+    pub unset_by: Option<PathBuf>,
+    /// Directories, each with the one of [`PATHS`] that names it.
+    pub paths: Vec<(&'static str, PathBuf)>,
 }
+
+/// Settings that keep it from what is below directories, or from executing that; the last one
+/// allows that again.
+const PATHS: [&str; 4] = ["TemporaryFileSystem", "InaccessiblePaths", NO_EXEC, EXEC];
+const NO_EXEC: &str = "NoExecPaths";
+const EXEC: &str = "ExecPaths";
 
 /// Settings that hide directories from a service, and which.
 const HIDING: [(&str, &[&str]); 2] =
@@ -85,7 +97,7 @@ impl Unit {
         let mut unit = Unit { name: name.clone(), ..Unit::default() };
         let file = match text(root, &path) {
             Ok(text) => (root.join(path), text),
-            Err(error) if is_of_kind(&error, io::ErrorKind::NotFound) => bail!(
+            Err(error) if refusal(&error) == Some(io::ErrorKind::NotFound) => bail!(
                 "{} is a link to a file that is not there; correct it, or remove it",
                 root.join(path).display()
             ),
@@ -93,6 +105,12 @@ impl Unit {
         };
         for (path, text) in [file].into_iter().chain(drop_ins(root, &name)?) {
             unit.add(root, &name, &path, &text)?;
+        }
+        if let Some(path) = &unit.unset_by {
+            bail!(
+                "{} takes {PRELOAD} out of the environment, by which widelane is loaded",
+                path.display()
+            );
         }
         unit.check_environment_files(root)?;
         if unit.is_dynamic_user {
@@ -139,8 +157,8 @@ impl Unit {
             .map(|(setting, _)| setting)
     }
 
-    /// What is left for the operator to do.
-    pub fn remarks(&self, root: &Path) -> Vec<String> {
+    /// What is left for the operator to do so that it loads `library`.
+    pub fn remarks(&self, root: &Path, library: &Path) -> Vec<String> {
         let program = self.program.display();
         let name = self.program.to_string_lossy().trim_start_matches('/').replace('/', ".");
         let has_profile = below(root, &Path::new("etc/apparmor.d").join(&name)).exists();
@@ -170,7 +188,30 @@ impl Unit {
                  be in there, under the same paths, and /run/widelane if it is to have counters"
             )
         });
-        remark.into_iter().chain(unread).chain(rooted).collect()
+        let closed = self.closed_files.iter().map(|file| {
+            format!(
+                "{file}: if it sets {PRELOAD}, widelane is not loaded; set it in the unit instead"
+            )
+        });
+        let kept = self.obstacles_to_load(library).into_iter().map(|setting| {
+            format!(
+                "{setting}= keeps it from loading {}, unless its unit allows that elsewhere: \
+                 `widelane status` tells when it runs",
+                library.display()
+            )
+        });
+        remark.into_iter().chain(unread).chain(closed).chain(rooted).chain(kept).collect()
+    }
+
+    /// The settings of [`PATHS`] that keep it from loading a library.
+    fn obstacles_to_load(&self, library: &Path) -> Vec<&'static str> {
+        let is_above = |setting| {
+            self.paths.iter().any(|(of, path)| *of == setting && library.starts_with(path))
+        };
+        let mut obstacles = PATHS.to_vec();
+        obstacles.retain(|setting| *setting != EXEC && is_above(*setting));
+        obstacles.retain(|setting| *setting != NO_EXEC || !is_above(EXEC));
+        obstacles
     }
 
     /// The file that a value of `EnvironmentFile` names; none of a pattern, or where the service
@@ -208,22 +249,49 @@ impl Unit {
                         }
                     }
                 }
-                "UnsetEnvironment" if words(&value).iter().any(|word| word == PRELOAD) => bail!(
-                    "{} takes {PRELOAD} out of the environment, by which widelane is loaded",
-                    path.display()
-                ),
+                "UnsetEnvironment" if value.is_empty() => self.unset_by = None,
+                "UnsetEnvironment" if words(&value).iter().any(|word| word == PRELOAD) => {
+                    self.unset_by = Some(path.to_owned());
+                }
                 "EnvironmentFile" if value.is_empty() => self.environment_files.clear(),
                 "EnvironmentFile" => self.environment_files.push(value),
-                _ => {}
+                _ => {
+                    if let Some(setting) = PATHS.into_iter().find(|setting| *setting == key) {
+                        self.add_paths(setting, name, &value);
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    fn check_environment_files(&self, root: &Path) -> anyhow::Result<()> {
-        for file in self.environment_files.iter().filter_map(|value| self.known_file(value)) {
-            let text = fs::read_to_string(below(root, &file)).unwrap_or_default();
-            let sets = |line: &str| line.trim_start().starts_with("LD_PRELOAD=");
+    fn add_paths(&mut self, setting: &'static str, name: &str, value: &str) {
+        if value.is_empty() {
+            self.paths.retain(|(other, _)| *other != setting);
+        }
+        for word in words(value) {
+            let path = word.trim_start_matches(['-', '+']);
+            // Options of a file system stand behind a colon.
+            let path = path.split_once(':').map_or(path, |(path, _)| path);
+            self.paths.extend(expanded(path, name).map(|path| (setting, path.into())));
+        }
+    }
+
+    fn check_environment_files(&mut self, root: &Path) -> anyhow::Result<()> {
+        let values = self.environment_files.iter();
+        let files: Vec<PathBuf> = values.filter_map(|value| self.known_file(value)).collect();
+        for file in files {
+            let text = match fs::read(below(root, &file)) {
+                Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    let why = format!("{} cannot be read ({error})", file.display());
+                    self.closed_files.push(why);
+                    continue;
+                }
+            };
+            let sets =
+                |line: &str| line.split_once('=').is_some_and(|(key, _)| key.trim() == PRELOAD);
             if text.lines().any(sets) {
                 bail!(
                     "{} sets {PRELOAD} and has the last word, so that widelane would not be \
@@ -288,7 +356,6 @@ fn expanded(word: &str, name: &str) -> Option<String> {
     let (prefix, instance) = name.split_once('@').unwrap_or((name, ""));
     let is_template = name.ends_with('@');
     let last = prefix.rsplit_once('-').map_or(prefix, |(_, last)| last);
-    let unescaped = |text: &str| text.replace('-', "/");
     let mut expanded = String::new();
     let mut chars = word.chars();
     while let Some(char) = chars.next() {
@@ -314,6 +381,21 @@ fn expanded(word: &str, name: &str) -> Option<String> {
     Some(expanded)
 }
 
+/// What `systemd-escape` made a part of a unit's name of.
+fn unescaped(text: &str) -> String {
+    let mut unescaped = String::new();
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        let (char, behind) = match escape(rest) {
+            Some(escaped) => escaped,
+            None => (if char == '-' { '/' } else { char }, &rest[char.len_utf8()..]),
+        };
+        unescaped.push(char);
+        rest = behind;
+    }
+    unescaped
+}
+
 /// The number of a user of this system, by name or number.
 fn user_number(user: &str) -> Option<u32> {
     let by_name = || User::from_name(user).ok().flatten().map(|user| user.uid.as_raw());
@@ -322,7 +404,12 @@ fn user_number(user: &str) -> Option<u32> {
 
 /// What `systemctl` and `journalctl` are told to act on a service: of a template, all instances.
 pub fn systemctl_name(name: &str) -> String {
-    if name.ends_with('@') { format!("'{name}*'") } else { name.to_owned() }
+    if name.ends_with('@') { format!("'{name}*'") } else { in_shell(name) }
+}
+
+/// A service's name as a shell takes it.
+pub fn in_shell(name: &str) -> String {
+    if name.contains('\\') { format!("'{name}'") } else { name.to_owned() }
 }
 
 /// Whether systemd reads a file after our drop-in.
@@ -470,7 +557,7 @@ fn drop_ins(root: &Path, name: &str) -> anyhow::Result<impl Iterator<Item = (Pat
                 }
                 match text(root, &path) {
                     Ok(text) => drop(found.insert(file_name, (root.join(path), text))),
-                    Err(error) if is_of_kind(&error, io::ErrorKind::PermissionDenied) => {
+                    Err(error) if refusal(&error) == Some(io::ErrorKind::PermissionDenied) => {
                         return Err(error);
                     }
                     // systemd reads no directories, and no links that lead nowhere.
@@ -482,9 +569,9 @@ fn drop_ins(root: &Path, name: &str) -> anyhow::Result<impl Iterator<Item = (Pat
     Ok(found.into_values())
 }
 
-/// Whether the system has failed in such a way.
-pub fn is_of_kind(error: &anyhow::Error, kind: io::ErrorKind) -> bool {
-    error.downcast_ref().is_some_and(|error: &io::Error| error.kind() == kind)
+/// What the system has refused, if an error is its.
+pub fn refusal(error: &anyhow::Error) -> Option<io::ErrorKind> {
+    error.downcast_ref().map(io::Error::kind)
 }
 
 /// The settings of the section `[Service]`.
@@ -597,7 +684,13 @@ mod tests {
         fn refusal(&self) -> String {
             self.find().unwrap_err().to_string()
         }
+
+        fn remarks(&self) -> Vec<String> {
+            self.find().unwrap().remarks(self.0.path(), Path::new(LIBRARY))
+        }
     }
+
+    const LIBRARY: &str = "/usr/lib/widelane/libwidelane_runtime.so";
 
     const UNIT: &str = "[Unit]\nExecStart=/not/this\n[Service]\nExecStart=-/usr/sbin/server -x \\\n\
                         -y\n# Environment=LD_PRELOAD=/no.so\n";
@@ -781,6 +874,7 @@ mod tests {
             assert_eq!(expanded(word, "a-b@in-side").as_deref(), expected, "{word}");
         }
         assert_eq!(expanded("/%p%%", "a-b@").as_deref(), Some("/a-b%"));
+        assert_eq!(expanded("%I", "web@srv-a\\x2db").as_deref(), Some("srv/a-b"));
         for unknown in ["%i", "%I", "%n", "%N"] {
             assert_eq!(expanded(unknown, "a-b@"), None, "{unknown}");
         }
@@ -801,7 +895,8 @@ mod tests {
         assert_eq!((unit.program, unit.user), ("/opt/other/server".into(), Some("other".into())));
         let template = find("many@").unwrap();
         assert!(template.is_program_unknown && !template.starts_as_root());
-        assert!(template.remarks(system.0.path())[0].contains("/opt/%i/server"));
+        let remarks = template.remarks(system.0.path(), Path::new(LIBRARY));
+        assert!(remarks[0].contains("/opt/%i/server"), "{remarks:?}");
         assert!(!find("server").unwrap().is_program_unknown);
     }
 
@@ -917,8 +1012,17 @@ mod tests {
 
         let system = System::new("[Service]\nExecStart=/s\nEnvironmentFile=-/etc/default/server\n");
         assert!(system.find().is_ok(), "the file need not exist");
-        system.write("etc/default/server", "A=1\nLD_PRELOAD=/a.so\n");
-        assert!(system.refusal().contains("/etc/default/server"));
+        // A comment may be in any encoding, and the name has blanks behind it.
+        let file = system.0.path().join("etc/default/server");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        for text in [&b"A=1\nLD_PRELOAD=/a.so\n"[..], b"# \xdcbersicht\n LD_PRELOAD = /a.so\n"] {
+            fs::write(&file, text).unwrap();
+            assert!(system.refusal().contains("/etc/default/server"), "{text:?}");
+        }
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        let remarks = system.remarks();
+        assert!(remarks[0].starts_with("/etc/default/server cannot be read (Is a"), "{remarks:?}");
 
         // Nothing is read of what a later line takes back.
         let none = "[Service]\nEnvironmentFile=\n";
@@ -926,7 +1030,11 @@ mod tests {
         assert!(system.find().is_ok());
 
         let unset = "[Service]\nExecStart=/s\nUnsetEnvironment=A LD_PRELOAD\n";
-        assert!(System::new(unset).refusal().contains("takes LD_PRELOAD out"));
+        let system = System::new(unset);
+        assert!(system.refusal().contains("server.service takes LD_PRELOAD out"));
+        let none = "[Service]\nUnsetEnvironment=\n";
+        system.write("etc/systemd/system/server.service.d/a.conf", none);
+        assert!(system.find().is_ok());
     }
 
     #[test]
@@ -934,7 +1042,7 @@ mod tests {
         let files = "EnvironmentFile=-/etc/default/server.d/*.env\nEnvironmentFile=%t/server\n\
                      EnvironmentFile=/etc/default/%p\n";
         let system = System::new(&format!("{UNIT}{files}"));
-        let remarks = system.find().unwrap().remarks(system.0.path());
+        let remarks = system.remarks();
         assert_eq!(remarks.len(), 2, "{remarks:?}");
         for (remark, file) in remarks.iter().zip(["-/etc/default/server.d/*.env", "%t/server"]) {
             assert!(remark.contains(&format!("EnvironmentFile={file} names")), "{remark}");
@@ -944,12 +1052,29 @@ mod tests {
     #[test]
     fn a_file_system_of_its_own_is_told() {
         let system = System::new(&format!("{UNIT}RootDirectory=/srv/jail\nRootImage=\n"));
-        let remarks = system.find().unwrap().remarks(system.0.path());
+        let remarks = system.remarks();
         assert_eq!(remarks.len(), 1, "{remarks:?}");
         assert!(remarks[0].starts_with("RootDirectory= gives it"), "{remarks:?}");
         let own = "[Service]\nRootDirectory=/\n";
         system.write("etc/systemd/system/server.service.d/a.conf", own);
-        assert!(system.find().unwrap().remarks(system.0.path()).is_empty());
+        assert!(system.remarks().is_empty());
+    }
+
+    #[test]
+    fn what_keeps_it_from_loading_a_library_is_told() {
+        for (settings, told) in [
+            ("TemporaryFileSystem=/var /usr:ro\n", Some("TemporaryFileSystem= keeps it")),
+            ("InaccessiblePaths=-/usr/lib/%p\n", None),
+            ("InaccessiblePaths=-/usr/lib/widelane\n", Some("InaccessiblePaths= keeps it")),
+            ("InaccessiblePaths=/usr\nInaccessiblePaths=\n", None),
+            ("NoExecPaths=/\nExecPaths=/usr/sbin\n", Some("NoExecPaths= keeps it")),
+            ("NoExecPaths=/\nExecPaths=/usr/sbin +/usr/lib\n", None),
+            ("ExecPaths=/opt\n", None),
+        ] {
+            let remarks = System::new(&format!("{UNIT}{settings}")).remarks();
+            assert_eq!(remarks.len(), usize::from(told.is_some()), "{settings}: {remarks:?}");
+            assert!(told.is_none_or(|told| remarks[0].starts_with(told)), "{remarks:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
-use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, COUNTERS_MAGIC};
+use widelane_bridge::counters::{COUNTERS_FILE_BYTES, COUNTERS_MAGIC};
 use widelane_host::counters::Counts;
 
 use super::Process;
@@ -42,6 +42,9 @@ pub enum Objection {
     /// Its first bytes say that it is of another version, or its size does.
     #[error("it is of another version of widelane; restart its server to upgrade it")]
     Version,
+    /// Its name is no process's number.
+    #[error("it has the name of no process; somebody else put it there")]
+    NoProcess,
     /// It names another process than its name does.
     #[error("it says that it is of process {0}")]
     OtherProcess(u32),
@@ -55,20 +58,19 @@ pub enum Objection {
     },
 }
 
-/// Whether a file's name is one that the provider gives: `<pid>.counters`.
-pub fn is_named_like_counters(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION)
-        && !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+/// The process that a file is named after. Of several ways to write its number one is the
+/// provider's.
+pub fn named_process(path: &Path) -> Option<u32> {
+    let name = path.file_stem()?.to_str()?;
+    let pid: u32 = name.parse().ok()?;
+    (pid.to_string() == name).then_some(pid)
 }
 
 /// Reads the counters of a living process, and demands that they are its own: a regular file, no
 /// link, of exactly the size, of root or a user of the process that it names, which has not ended
 /// meanwhile.
 pub fn read(path: &Path) -> Result<Process, Objection> {
-    let pid: u32 = path
-        .file_stem()
-        .and_then(|stem| stem.to_str()?.parse().ok())
-        .ok_or(Objection::OtherProcess(0))?;
+    let pid = named_process(path).ok_or(Objection::NoProcess)?;
     // Not blocking: whoever opens a pipe waits for its other end.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
@@ -131,7 +133,7 @@ mod tests {
     use widelane_bridge::counters::{COUNTERS_VERSION, Counters};
 
     use super::*;
-    use crate::live::{Directories, Survey};
+    use crate::live::{Directories, Skipped, Survey};
 
     /// A file as this process would keep it.
     fn file() -> Vec<u8> {
@@ -236,6 +238,17 @@ mod tests {
             }
             assert!(matches!(place.objection(), Objection::Owner { owner: 65_534, .. }));
             fs::remove_file(place.path()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_is_of_the_process_whose_number_is_its_name() {
+        let place = Place::new();
+        for name in ["notes", "+77", "077", "4294967296"] {
+            let path = place.0.path().join(name).with_extension("counters");
+            fs::write(&path, file()).unwrap();
+            assert_eq!(read(&path).unwrap_err(), Objection::NoProcess, "{name}");
+            assert_eq!(Skipped { path, objection: Objection::NoProcess }.pid(), None, "{name}");
         }
     }
 

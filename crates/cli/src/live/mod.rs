@@ -9,9 +9,9 @@ mod file;
 mod process;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use widelane_host::counters::Counts;
+use widelane_host::counters::{self, Counts};
 
 pub use self::clock::Clocks;
 pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, try_out};
@@ -47,7 +47,7 @@ pub struct Skipped {
 impl Skipped {
     /// The process that the file is named after.
     pub fn pid(&self) -> Option<u32> {
-        self.path.file_stem()?.to_str()?.parse().ok()
+        file::named_process(&self.path)
     }
 }
 
@@ -72,7 +72,7 @@ impl Survey {
     pub fn take(directories: &Directories) -> Self {
         let mut survey = Survey::default();
         let mut processes = BTreeMap::new();
-        let paths = directories.existing().flat_map(counters_files);
+        let paths = directories.existing().flat_map(counters::files);
         for (index, path) in paths.enumerate() {
             if index == FILES_MAX {
                 survey.truncated = true;
@@ -87,10 +87,4 @@ impl Survey {
         survey.processes = processes.into_values().collect();
         survey
     }
-}
-
-/// The files in a directory that are named like counters.
-fn counters_files(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| file::is_named_like_counters(path))
 }

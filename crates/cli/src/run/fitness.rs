@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::elf::{Elf, NotElf};
@@ -43,7 +43,7 @@ impl Fitness {
 pub struct Start<'a> {
     /// The directory of the system: programs have their interpreters there.
     pub root: &'a Path,
-    /// Whether root starts it, for whom file capabilities add nothing.
+    /// Whether root starts it, for whom file capabilities and becoming root add nothing.
     pub is_by_root: bool,
 }
 
@@ -66,6 +66,10 @@ fn judge_at(path: &Path, start: Start<'_>, depth: usize) -> Fitness {
             "it gains privileges by {privilege}, and the dynamic loader preloads nothing into \
              such programs"
         ));
+    }
+    // A pipe or a device has no end.
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Fitness::RunsUnchanged(format!("{} is not a regular file", path.display()));
     }
     let mut bytes = Vec::new();
     if let Err(error) = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
@@ -122,15 +126,18 @@ fn tls_library(needed: &[String]) -> Option<&String> {
 /// More than any revision of file capabilities takes: 24 bytes in revision 3.
 const CAPABILITIES_BYTES_MAX: usize = 64;
 
-/// By what means executing the file raises the privileges of its user, if it does.
+/// By what means executing the file raises the privileges of its user, if it does. For the loader
+/// it does where it changes a user or group, which are root's where root starts it.
 fn privilege(path: &Path, is_root: bool) -> Option<&'static str> {
     const SET_USER: u32 = 0o4000;
     const SET_GROUP: u32 = 0o2000;
-    let mode = std::fs::metadata(path).ok()?.permissions().mode();
-    if mode & SET_USER != 0 {
+    let metadata = std::fs::metadata(path).ok()?;
+    let mode = metadata.mode();
+    let changes = |owner: u32| !(is_root && owner == 0);
+    if mode & SET_USER != 0 && changes(metadata.uid()) {
         return Some("its set-user-ID bit");
     }
-    if mode & SET_GROUP != 0 && mode & 0o010 != 0 {
+    if mode & SET_GROUP != 0 && mode & 0o010 != 0 && changes(metadata.gid()) {
         return Some("its set-group-ID bit");
     }
     // Asked without room for the value, rustix answers that it is empty.
@@ -149,6 +156,8 @@ fn interpreter(bytes: &[u8]) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn script(first_line: &str) -> tempfile::NamedTempFile {
@@ -186,11 +195,46 @@ mod tests {
     }
 
     #[test]
-    fn set_user_id_is_told() {
+    fn set_ids_are_told_where_they_change_something() {
         let file = script("#!/bin/sh");
-        let permissions = std::fs::Permissions::from_mode(0o4755);
-        std::fs::set_permissions(file.path(), permissions).expect("own file");
-        assert!(reason(file.path()).contains("set-user-ID"));
+        let user = || Start { root: Path::new("/"), is_by_root: false }.judge(file.path());
+        for (mode, name) in [(0o4755, "set-user-ID"), (0o2755, "set-group-ID")] {
+            let set_mode = || {
+                let permissions = std::fs::Permissions::from_mode(mode);
+                std::fs::set_permissions(file.path(), permissions).expect("own file");
+            };
+            set_mode();
+            assert!(user().objection().is_some_and(|said| said.contains(name)), "{name}");
+            let chown = |owner| std::os::unix::fs::chown(file.path(), Some(owner), Some(owner));
+            if chown(65_534).is_err() {
+                eprintln!("only root can give files away: no more was tested");
+                return;
+            }
+            // That takes the bits off.
+            set_mode();
+            assert!(privilege(file.path(), true).is_some_and(|said| said.contains(name)));
+            chown(0).expect("as before");
+            set_mode();
+            assert_eq!(privilege(file.path(), true), None);
+        }
+    }
+
+    #[test]
+    fn nothing_waits_for_what_is_no_file() {
+        let place = tempfile::tempdir().expect("a directory");
+        let pipe = place.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o755),
+            0,
+        )
+        .expect("a pipe");
+        for path in [&*pipe, Path::new("/dev/zero")] {
+            assert!(reason(path).contains("is not a regular file"));
+        }
+        assert!(reason(script("#!/dev/zero").path()).contains("is not a regular file"));
     }
 
     #[test]

@@ -91,8 +91,7 @@ pub struct Row {
     pub kinds: Vec<KindRow>,
     /// Records by cipher since the start, those that did not occur apart.
     pub ciphers: Vec<CipherRow>,
-    /// Batches by fill in the window.
-    #[serde(skip)]
+    /// Batches in the window by how many operations they had, from one to the most of a batch.
     pub fills: Vec<u64>,
 }
 
@@ -405,6 +404,8 @@ pub mod tests {
         assert_eq!(of(1).fill_mean, Some(8.0));
         assert_eq!((of(1).wait_us_mean, of(1).wait_us_p99_below), (Some(7.0), Some(8)));
         assert_eq!(of(1).fills, [0, 0, 0, 0, 0, 0, 0, 25]);
+        let json = serde_json::to_value(of(1)).unwrap();
+        assert_eq!(json["fills"].as_array().map(Vec::len), Some(8));
         let short = (of(1).short_waits_per_s, of(1).short_wait_us_mean);
         assert_eq!(short, (Some(12.5), Some(300.0)));
         assert_eq!(of(1).short_wait_company_mean, Some(0.48));

@@ -1,8 +1,9 @@
 //! The program from outside: flags, exit statuses, error texts, what `cpu` and `top` print.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use assert_cmd::assert::Assert;
@@ -56,6 +57,27 @@ fn cpu_speaks_json() {
     assert_eq!(json["rooms"][2]["licence_class"], "512-heavy");
     assert!(json["machine"]["vendor"].is_string());
     assert_eq!(json["servers"].as_array().unwrap().len(), 2);
+    assert!(json["lane_cpus_missing"].is_null());
+    let families = json["batched"].as_array().unwrap();
+    assert_eq!((families.len(), &families[0]["family"]), (5, &"RSA".into()));
+    assert!(families.iter().all(|it| it["room"].is_string() || it["room"].is_null()));
+}
+
+#[test]
+fn servers_are_programs_in_the_path_and_nowhere_else() {
+    let directory = TempDir::new().unwrap();
+    let file = file(&directory, "nginx", "#!/bin/sh\n");
+    let found = |path: Option<&Path>, mode: u32| {
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        let mut command = command();
+        command.args(["cpu", "--json"]).current_dir(directory.path()).env_remove("PATH");
+        let shown = command.envs(path.map(|path| ("PATH", path))).assert().success();
+        let json: serde_json::Value = serde_json::from_str(&stdout(&shown)).unwrap();
+        json["servers"][0]["path"].as_str().map(PathBuf::from)
+    };
+    assert_eq!(found(Some(directory.path()), 0o755).as_ref(), Some(&file));
+    assert_ne!(found(Some(directory.path()), 0o644).as_ref(), Some(&file), "it has no x bit");
+    assert_ne!(found(None, 0o755).as_deref(), Some(Path::new("nginx")), "of this directory");
 }
 
 #[test]
@@ -165,7 +187,7 @@ fn a_wrong_width_of_the_lane_process_is_told_which_there_are() {
 #[test]
 fn auto_is_a_policy_and_no_file() {
     let policy = stdout(&command().arg("cpu").env("WIDELANE_POLICY", "auto").assert().success());
-    assert!(policy.contains("chooses auto"), "{policy}");
+    assert!(policy.contains("chooses auto") && policy.contains("WIDELANE_POLICY=auto"), "{policy}");
 }
 
 #[test]
@@ -202,6 +224,10 @@ fn lane_cpus_that_the_machine_lacks_are_told() {
     let shown = command().arg("cpu").env("WIDELANE_POLICY", &policy).assert().success();
     let expected = "lane CPUs 8191, which this machine does not have (0";
     assert!(stdout(&shown).contains(expected), "{shown}");
+    let mut command = command();
+    let shown = command.args(["cpu", "--json"]).env("WIDELANE_POLICY", &policy).assert().success();
+    let json: serde_json::Value = serde_json::from_str(&stdout(&shown)).unwrap();
+    assert_eq!(json["lane_cpus_missing"], "8191");
 }
 
 #[test]

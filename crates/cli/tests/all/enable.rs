@@ -420,3 +420,104 @@ fn status_of_another_system_tells_of_no_processes() {
     let advice = format!("`widelane enable nginx --root {}` accelerates it", root.display());
     assert_eq!(of("nginx")["advice"], advice);
 }
+
+/// A drop-in of a template is for all instances, unless one has a link to `/dev/null` instead.
+#[test]
+fn an_instance_that_its_template_accelerates_is_told_so() {
+    let Some(system) = System::new() else { return };
+    system.write("lib/systemd/system/many@.service", NGINX_UNIT);
+    system.done(&["enable", "many@"]);
+    system.done(&["enable", "many@a", "--wait-max", "2ms"]);
+    let told = "many@a is accelerated by the drop-in of many@: `widelane disable many@` is for all";
+    for _ in 0..2 {
+        let said = system.done(&["disable", "many@a"]);
+        assert!(said.contains(told) && !said.contains("runs as it was"), "{said}");
+    }
+    let own = system.path("etc/systemd/system/many@a.service.d");
+    fs::create_dir(&own).unwrap();
+    symlink("/dev/null", own.join("widelane.conf")).unwrap();
+    assert_eq!(system.done(&["disable", "many@a"]), "Nothing to change.\n");
+    let enabled: serde_json::Value =
+        serde_json::from_str(&system.done(&["status", "--json"])).unwrap();
+    let names = enabled.as_array().unwrap().iter().filter(|it| it["enabled"] == true);
+    assert_eq!(names.map(|it| &it["service"]).collect::<Vec<_>>(), ["many@"]);
+    // Somebody wants it so.
+    assert!(system.refused(&["enable", "many@a"]).contains("not written by widelane"));
+    assert!(system.done(&["disable", "many@"]).contains("many@ runs as it was"));
+    assert!(!system.path("etc/tmpfiles.d/widelane.conf").exists());
+}
+
+/// Stateless images have units in `/usr` only.
+#[test]
+fn an_image_without_directories_of_its_operator_gets_them() {
+    let Some(system) = System::new() else { return };
+    fs::remove_dir_all(system.path("etc")).unwrap();
+    let before = system.tree();
+    let said = system.done(&["enable", "nginx"]);
+    assert!(said.contains("etc/systemd/system/nginx.service.d/\n"), "{said}");
+    assert_eq!(said.matches("/etc/\n").count(), 1, "{said}");
+    assert!(system.path("etc/tmpfiles.d/widelane.conf").exists());
+    system.done(&["disable", "nginx"]);
+    fs::remove_dir(system.path("etc/systemd/system")).unwrap();
+    fs::remove_dir(system.path("etc/systemd")).unwrap();
+    fs::remove_dir(system.path("etc")).unwrap();
+    assert_eq!(system.tree(), before);
+}
+
+#[test]
+fn what_is_not_done_is_not_told_as_done() {
+    let Some(system) = System::new() else { return };
+    // Not even root can make a directory in a file.
+    fs::remove_dir(system.path("etc/tmpfiles.d")).unwrap();
+    system.write("etc/tmpfiles.d", "");
+    let before = system.tree();
+    let said = system.refused(&["enable", "nginx"]);
+    assert!(said.starts_with("widelane: what was done before is taken back"), "{said}");
+    assert!(!said.contains("as root"), "{said}");
+    assert_eq!(system.tree(), before);
+}
+
+#[test]
+fn the_last_disable_takes_back_what_is_for_all_wherever_the_drop_in_went() {
+    let Some(system) = System::new() else { return };
+    let before = system.tree();
+    system.done(&["enable", "nginx"]);
+    fs::remove_dir_all(system.path(DROP_IN).parent().unwrap()).unwrap();
+    let said = system.done(&["disable", "nginx"]);
+    assert!(said.contains("tmpfiles.d/widelane.conf") && !said.contains("restart"), "{said}");
+    assert_eq!(system.tree(), before);
+}
+
+#[test]
+fn the_archives_file_for_tmpfiles_is_enough() {
+    let Some(system) = System::new() else { return };
+    system.write("usr/local/lib/tmpfiles.d/widelane.conf", "");
+    system.done(&["enable", "nginx"]);
+    assert!(!system.path("etc/tmpfiles.d/widelane.conf").exists());
+}
+
+#[test]
+fn a_user_for_the_lane_process_is_refused_whoever_names_it() {
+    let Some(system) = System::new() else { return };
+    system.write("etc/widelane/policy.toml", "lane_cpus = \"0\"\nlane_user = \"lane\"\n");
+    for path in ["", "etc", "etc/widelane", "usr", "usr/lib", "usr/lib/widelane"] {
+        fs::set_permissions(system.path(path), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    system.done(&["enable", "nginx"]);
+    system.done(&["disable", "nginx"]);
+    let settings = "etc/systemd/system/nginx.service.d/user.conf";
+    system.write(settings, "[Service]\nUser=www-data\n");
+    let said = system.refused(&["enable", "nginx"]);
+    assert!(said.contains("run as lane, and nginx does not start as root"), "{said}");
+}
+
+#[test]
+fn a_name_with_a_backslash_is_one_for_shells_too() {
+    let Some(system) = System::new() else { return };
+    system.write("lib/systemd/system/my\\x2dserver.service", NGINX_UNIT);
+    let said = system.done(&["enable", "my\\x2dserver"]);
+    assert!(said.contains("systemctl restart 'my\\x2dserver'\n"), "{said}");
+    assert!(said.contains("`widelane disable 'my\\x2dserver'` takes it back"), "{said}");
+    assert!(system.done(&["status"]).contains("my\\x2dserver"));
+    system.done(&["disable", "my\\x2dserver"]);
+}

@@ -84,6 +84,31 @@ fn modes_are_those_of_programs_and_files_and_units_name_the_program() {
 }
 
 #[test]
+fn nothing_stays_of_a_file_that_a_version_no_longer_has() {
+    let (former, archive) = (Archive::new(), Archive::new());
+    let moved = "share/doc/widelane/docs/moved.md";
+    let path = former.0.path().join("files").join(moved);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "").unwrap();
+    let manifest = [&MANIFEST[..], &[moved]].concat().join("\n") + "\n";
+    fs::write(former.0.path().join("manifest"), manifest).unwrap();
+    let here = tempfile::tempdir().unwrap();
+    let target = here.path().join("usr/local");
+    let run = |archive: &Archive, arguments: &[&str]| {
+        let root = ["--root", here.path().to_str().unwrap()];
+        let (done, said) = archive.install(here.path(), &[&root, arguments].concat());
+        assert!(done, "{said}");
+    };
+    run(&former, &[]);
+    assert!(target.join(moved).exists());
+    run(&archive, &[]);
+    assert!(!target.join(moved).exists() && target.join(MANIFEST[0]).exists());
+    run(&former, &[]);
+    run(&archive, &["--remove"]);
+    assert_eq!(files(&target), [] as [PathBuf; 0]);
+}
+
+#[test]
 fn prefixes_that_would_end_up_elsewhere_are_refused() {
     let (archive, here) = (Archive::new(), tempfile::tempdir().unwrap());
     for prefix in ["/", "//", "/opt/a&b", "/opt/a|b", "/opt/a\\b", "opt"] {

@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 use super::file::{self, MalformedPolicy};
 use super::{
@@ -72,13 +74,13 @@ pub struct Resolved {
 /// Where a policy comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Where the policy comes from.
+    /// Where the policy comes from, before what variables say.
     pub base: Base,
-    /// The width that `WIDELANE_MAX_SIMD_BITWIDTH` set, where it is set.
-    pub bitwidth: Option<Width>,
+    /// The variables that had a part in it, with their values, but for one that names a file.
+    pub variables: Vec<(&'static str, String)>,
 }
 
-/// Where a policy comes from, before the bit width in the environment.
+/// Where a policy comes from, before most variables of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
     /// The API argument.
@@ -93,22 +95,22 @@ pub enum Base {
 
 impl fmt::Display for Source {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.base, self.bitwidth) {
-            // Over a default the width decides alone, so the default is not worth a word.
-            (Base::BuiltIn, Some(width)) => {
-                return write!(formatter, "{BITWIDTH_VARIABLE}={width}");
-            }
-            (Base::Argument, _) => write!(formatter, "argument of the caller")?,
-            (Base::EnvironmentFile(path), _) => {
-                write!(formatter, "{PATH_VARIABLE}={}", path.display())?;
-            }
-            (Base::SystemFile(path), _) => write!(formatter, "{}", path.display())?,
-            (Base::BuiltIn, None) => write!(formatter, "built-in default for this CPU model")?,
+        // These leave nothing of a default, which then is not worth a word.
+        let decides =
+            |(name, _): &(&str, String)| [PATH_VARIABLE, BITWIDTH_VARIABLE].contains(name);
+        let is_default = self.base == Base::BuiltIn;
+        let mut parts = match &self.base {
+            Base::Argument => vec!["argument of the caller".to_owned()],
+            Base::EnvironmentFile(path) => vec![format!("{PATH_VARIABLE}={}", path.display())],
+            Base::SystemFile(path) => vec![path.display().to_string()],
+            Base::BuiltIn if self.variables.iter().any(decides) => Vec::new(),
+            Base::BuiltIn => vec!["built-in default for this CPU model".to_owned()],
+        };
+        for (name, value) in &self.variables {
+            let narrows = *name == BITWIDTH_VARIABLE && !is_default;
+            parts.push(format!("{}{name}={value}", if narrows { "narrowed by " } else { "" }));
         }
-        match self.bitwidth {
-            Some(width) => write!(formatter, ", narrowed by {BITWIDTH_VARIABLE}={width}"),
-            None => Ok(()),
-        }
+        formatter.write_str(&parts.join(", "))
     }
 }
 
@@ -172,7 +174,7 @@ pub enum PolicyError {
 /// are set but empty count as unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
-        let source = Source { base: Base::Argument, bitwidth: None };
+        let source = Source { base: Base::Argument, variables: Vec::new() };
         return Ok(Resolved { policy: policy.clone(), source });
     }
     let bitwidth = bitwidth(inputs, BITWIDTH_VARIABLE)?;
@@ -197,7 +199,10 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
             (setting.set)(&mut policy, &word).map_err(wrong)?;
         }
     }
-    Ok(Resolved { policy, source: Source { base, bitwidth } })
+    let names_file = matches!(base, Base::EnvironmentFile(_));
+    let variables = variables().filter(|name| !(names_file && *name == PATH_VARIABLE));
+    let variables = variables.filter_map(|name| Some((name, inputs.word(name)?))).collect();
+    Ok(Resolved { policy, source: Source { base, variables } })
 }
 
 fn bitwidth(inputs: &Inputs, variable: &'static str) -> Result<Option<Width>, PolicyError> {
@@ -233,8 +238,15 @@ fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
 
 fn read(path: &Path, remedy: &'static str) -> Result<Policy, PolicyError> {
     let unreadable = |error| PolicyError::Unreadable { path: path.to_owned(), remedy, error };
-    let file = File::open(path).map_err(unreadable)?;
-    if let Some(flaw) = flaw(&file.metadata().map_err(unreadable)?) {
+    // Not blocking: whoever opens a pipe waits for its other end.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty());
+    let file = File::from(file.map_err(|error| unreadable(error.into()))?);
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.file_type().is_fifo() {
+        return Err(unreadable(io::ErrorKind::NotSeekable.into()));
+    }
+    if let Some(flaw) = flaw(&metadata) {
         return Err(PolicyError::Untrusted { path: path.to_owned(), flaw });
     }
     let mut text = String::new();
@@ -251,6 +263,7 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => format!("there is no policy file {path}"),
         io::ErrorKind::IsADirectory => format!("{path} is a directory, not a policy file"),
+        io::ErrorKind::NotSeekable => format!("{path} is a pipe, not a policy file"),
         io::ErrorKind::FileTooLarge => {
             format!("{path} is longer than {} MiB, so no policy file", LENGTH_MAX >> 20)
         }
@@ -338,7 +351,11 @@ mod tests {
         let chosen = |policy| Policy { choose: Some(Choose::Auto), ..policy };
         assert_eq!(resolved.policy, chosen(Policy::up_to(Width::W256)));
         assert_eq!(resolved.source.base, Base::SystemFile(files.path("system.toml")));
-        assert_eq!(resolve(&files.without(&[auto])).unwrap().policy, chosen(Policy::open()));
+        let system_path = files.path("system.toml").display().to_string();
+        assert_eq!(resolved.source.to_string(), format!("{system_path}, WIDELANE_POLICY=auto"));
+        let open = resolve(&files.without(&[auto])).unwrap();
+        assert_eq!(open.policy, chosen(Policy::open()));
+        assert_eq!(open.source.to_string(), "WIDELANE_POLICY=auto");
         let narrow = files.without(&[auto, (BITWIDTH_VARIABLE, "256")]);
         assert_eq!(resolve(&narrow).unwrap().policy, chosen(Policy::up_to(Width::W256)));
         let mut file = File::create(files.path("system.toml")).unwrap();
@@ -413,6 +430,25 @@ mod tests {
             let source = resolved.source.to_string();
             assert_eq!(source, format!("WIDELANE_MAX_SIMD_BITWIDTH={width}"));
         }
+    }
+
+    #[test]
+    fn every_variable_that_is_set_is_named() {
+        let others = [
+            (LANE_BITWIDTH_VARIABLE, "128"),
+            ("WIDELANE_WAIT_MAX", "2ms"),
+            ("WIDELANE_COMBINE", "on"),
+            ("WIDELANE_LANE_CPUS", "0"),
+            ("WIDELANE_ENGINE", "qat"),
+            ("WIDELANE_LANE_USER", "nobody"),
+        ];
+        let files = Files::new();
+        let said = resolve(&files.without(&others)).unwrap().source.to_string();
+        assert!(said.starts_with("built-in default for this CPU model, "), "{said}");
+        for (name, value) in others {
+            assert!(said.contains(&format!(", {name}={value}")), "{said}");
+        }
+        assert_eq!(others.len() + 2, variables().count(), "beside file and width");
     }
 
     #[test]
@@ -516,12 +552,22 @@ mod tests {
         fs::write(files.path("binary"), [0xff]).unwrap();
         let remedy = "correct WIDELANE_POLICY or unset it";
         let directory = files.directory.path().to_owned();
+        let pipe = files.path("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
         for (path, what) in [
             ("/nonexistent.toml".into(), "there is no policy file /nonexistent.toml".to_owned()),
             (
                 directory.clone(),
                 format!("{} is a directory, not a policy file", directory.display()),
             ),
+            (pipe.clone(), format!("{} is a pipe, not a policy file", pipe.display())),
             ("/dev/zero".into(), "/dev/zero is longer than 1 MiB, so no policy file".to_owned()),
             (
                 files.path("binary"),

@@ -121,15 +121,13 @@ mod tests {
     use std::mem::offset_of;
     use std::os::unix::fs::MetadataExt;
 
-    use widelane_cpu::Room;
-
     use super::*;
     use crate::counters::Pages;
 
     #[test]
     fn a_file_has_its_size_and_takes_no_room_for_pages_that_nobody_has() {
         let dir = tempfile::tempdir().unwrap();
-        let pages = Pages::open((8, Room::Ifma512), |_| 8, Some(dir.path()));
+        let pages = Pages::open(8, |_| 8, Some(dir.path()));
         let path = dir.path().join(format!("{}.counters", process::id()));
         assert_eq!(fs::read(&path).unwrap()[..8], *b"WIDELANE");
         let metadata = fs::metadata(&path).unwrap();

@@ -12,7 +12,6 @@ use std::{io, process, slice};
 use widelane_bridge::counters::{
     COUNTERS_FILE_BYTES, COUNTERS_MAGIC, COUNTERS_PAGES, COUNTERS_VERSION, Counters, OperationKind,
 };
-use widelane_cpu::Room;
 
 use super::file;
 use crate::errors::{Once, say_once};
@@ -51,7 +50,7 @@ impl Pages {
     /// kinds have as many as `lanes_of` says: in a file of `dir` if it is given and can be written;
     /// what prevents that is said on stderr.
     pub(crate) fn open(
-        (lanes, room): (usize, Room),
+        lanes: usize,
         lanes_of: fn(OperationKind) -> usize,
         dir: Option<&Path>,
     ) -> Self {
@@ -74,7 +73,6 @@ impl Pages {
         first
             .started_ticks
             .store(file::started_ticks(process::id()).unwrap_or(0), Ordering::Relaxed);
-        first.room.store(room as u32, Ordering::Relaxed);
         first.lanes.store(lanes as u32, Ordering::Relaxed);
         for (kind, counters) in OperationKind::ALL.into_iter().zip(&first.kinds) {
             counters.lanes.store(lanes_of(kind) as u64, Ordering::Relaxed);

@@ -97,9 +97,9 @@ fn kernels() -> Vec<(usize, Room)> {
     RSA.iter().map(place).collect()
 }
 
-/// Lanes and room of the widest kernel of this process, for readers of the counters.
-pub(crate) fn widest() -> (usize, Room) {
-    kernels().into_iter().rfind(|(_, room)| may_open(*room)).unwrap_or((1, Room::Portable))
+/// Lanes of the widest kernel of this process, for readers of the counters.
+pub(crate) fn widest() -> usize {
+    kernels().into_iter().rfind(|(_, room)| may_open(*room)).map_or(1, |(lanes, _)| lanes)
 }
 
 /// RSA by a kernel of [`RSA`].
