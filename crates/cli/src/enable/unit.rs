@@ -72,6 +72,9 @@ pub struct Unit {
     pub paths: Vec<(&'static str, PathBuf)>,
 }
 
+/// Services that were found to lose by it (docs/operate/compatibility.md).
+const PROCESS_PER_CONNECTION: [&str; 4] = ["dovecot", "exim4", "postfix", "postgresql"];
+
 /// Settings that keep it from what is below directories, or from executing that; the last one
 /// allows that again.
 const PATHS: [&str; 4] = ["TemporaryFileSystem", "InaccessiblePaths", NO_EXEC, EXEC];
@@ -200,7 +203,16 @@ impl Unit {
                 library.display()
             )
         });
-        remark.into_iter().chain(unread).chain(closed).chain(rooted).chain(kept).collect()
+        let own = self.name.split('@').next().unwrap_or_default();
+        let dear = PROCESS_PER_CONNECTION.iter().filter(|server| **server == own).map(|server| {
+            format!(
+                "{server} has a process for each connection: starting one with widelane costs more \
+                 CPU than its handshake saves (docs/operate/compatibility.md), so better leave it \
+                 as it was: `widelane disable {server}`"
+            )
+        });
+        let remarks = remark.into_iter().chain(unread).chain(closed).chain(rooted).chain(kept);
+        remarks.chain(dear).collect()
     }
 
     /// The settings of [`PATHS`] that keep it from loading a library.
@@ -1047,6 +1059,16 @@ mod tests {
         for (remark, file) in remarks.iter().zip(["-/etc/default/server.d/*.env", "%t/server"]) {
             assert!(remark.contains(&format!("EnvironmentFile={file} names")), "{remark}");
         }
+    }
+
+    #[test]
+    fn a_server_that_loses_by_it_is_told() {
+        let system = System::new(UNIT);
+        system.write("etc/systemd/system/postfix@-.service", UNIT);
+        let unit = Unit::find(system.0.path(), "postfix@-").unwrap();
+        let remarks = unit.remarks(system.0.path(), Path::new(LIBRARY));
+        assert_eq!(remarks.len(), 1, "{remarks:?}");
+        assert!(remarks[0].starts_with("postfix has a process for each"), "{remarks:?}");
     }
 
     #[test]
