@@ -83,8 +83,8 @@ pub(crate) struct EventLoop {
     /// Handshakes executed in `epoll_wait` that may go on at once in a call for another one.
     deferred: Queue,
     stacks: Stacks,
-    /// The forks that it knows of.
-    forks: Cell<u32>,
+    /// The process that it knows of.
+    generation: Cell<u32>,
 }
 
 impl EventLoop {
@@ -103,7 +103,7 @@ impl EventLoop {
             has_posted: Cell::new(false),
             deferred: Queue::default(),
             stacks: Stacks::default(),
-            forks: Cell::new(forks::count()),
+            generation: Cell::new(forks::generation()),
         }
     }
 
@@ -111,8 +111,8 @@ impl EventLoop {
     pub(crate) fn with<T>(f: impl FnOnce(&Self) -> T) -> Option<T> {
         EVENT_LOOP
             .try_with(|event_loop| {
-                let forks = forks::count();
-                if event_loop.forks.replace(forks) != forks {
+                let generation = forks::generation();
+                if event_loop.generation.replace(generation) != generation {
                     event_loop.leave_to_parent();
                 }
                 if let Some(handshake) = event_loop.on_fibre() {
