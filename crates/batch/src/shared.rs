@@ -49,7 +49,7 @@ pub enum Due<J> {
     At(Tick),
     /// No job waits.
     Idle,
-    /// No job waits, and none will wait again.
+    /// No job waits, and none will as long as the queue is shut.
     Shut,
 }
 
@@ -144,6 +144,11 @@ impl<J> Shared<J> {
         self.changed.notify_all();
     }
 
+    /// Lets jobs wait again after [`shut`](Self::shut), whose helpers have ended.
+    pub fn open(&self) {
+        lock(&self.state).shut = false;
+    }
+
     /// Number of jobs in a whole batch.
     pub fn lanes(&self) -> usize {
         self.lanes
@@ -198,6 +203,15 @@ mod tests {
             deadline = next;
         }
         assert!(deadline > Tick(HOLD_MAX_NS - HOLD_STEP_NS) && deadline <= Tick(HOLD_MAX_NS));
+    }
+
+    #[test]
+    fn a_queue_that_was_shut_may_be_opened_again() {
+        let shared = Shared::new(8);
+        shared.shut();
+        assert!(matches!(shared.submit((), Tick(0)), Submitted::Ready(_)));
+        shared.open();
+        assert!(matches!(shared.submit((), Tick(1)), Submitted::Open(_)));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use widelane_ossl_sys::dispatch::{
 
 use crate::batching::Secret;
 use crate::digest::{self, Digests};
+use crate::errors::quietly;
 use crate::lent::{Core, Lent, Wanted};
 use crate::params::Array;
 use crate::{cipher, kem, params};
@@ -159,7 +160,7 @@ impl Delegate {
             kems: array::from_fn(|index| delegate.kem(kem::MECHANISMS[index].group.0).ok()),
             ciphers: CipherKind::ALL.map(|kind| delegate.cipher(cipher::name(kind)).ok()),
         };
-        delegate.fetch_ahead();
+        quietly(&delegate.libcrypto, || delegate.fetch_ahead());
         Ok(delegate)
     }
 
@@ -169,8 +170,6 @@ impl Delegate {
     /// Where memory is short while it makes a list, libcrypto keeps what there is of it for good. A
     /// server's workers inherit what is made here.
     fn fetch_ahead(&self) {
-        // SAFETY: no arguments.
-        unsafe { (self.libcrypto.ERR_set_mark)() };
         // What fails here is tried again where it is needed. The generators are made but not used:
         // the first byte that is drawn settles whether they or an engine's are used from then on,
         // and the program may not have set its engine up yet.
@@ -184,8 +183,6 @@ impl Delegate {
             unsafe { (self.libcrypto.EVP_MAC_fetch)(self.context, c"HMAC".as_ptr(), ptr::null()) };
         // SAFETY: null, or fetched above and given back once.
         unsafe { (self.libcrypto.EVP_MAC_free)(mac) };
-        // SAFETY: no arguments.
-        unsafe { (self.libcrypto.ERR_pop_to_mark)() };
     }
 
     /// Lets the default provider use the digests and ciphers of the library context that `core`

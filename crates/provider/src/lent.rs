@@ -17,6 +17,7 @@ use widelane_ossl_sys::core::{
 };
 
 use crate::entry::entry;
+use crate::errors::quietly;
 use crate::stack::on_large;
 
 /// The providers of the program that are lent to our library context.
@@ -185,9 +186,7 @@ impl Lent {
 impl Algorithm {
     /// Finds an algorithm; leaves no error behind where there is none.
     fn fetch(libcrypto: &Libcrypto, context: *mut OsslLibCtx, wanted: Wanted) -> Option<Self> {
-        // SAFETY: no arguments.
-        unsafe { (libcrypto.ERR_set_mark)() };
-        let found = match wanted {
+        quietly(libcrypto, || match wanted {
             Wanted::Digest(name, query) => {
                 let query = query.map_or(ptr::null(), CStr::as_ptr);
                 // SAFETY: a library context of ours, and C strings.
@@ -200,10 +199,7 @@ impl Algorithm {
                 let found = unsafe { fetch(context, name.as_ptr(), ptr::null()) };
                 (!found.is_null()).then_some(Algorithm::Cipher(found))
             }
-        };
-        // SAFETY: no arguments.
-        unsafe { (libcrypto.ERR_pop_to_mark)() };
-        found
+        })
     }
 
     /// The provider that it belongs to.

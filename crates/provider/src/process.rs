@@ -4,7 +4,7 @@
 
 use std::os::unix;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
@@ -26,7 +26,7 @@ use crate::{kem, pool, rsa, stack};
 /// A child gets a new one at its first use: the queues it inherits may be locked by threads that it
 /// does not have, and hold jobs that its parent executes. The old one is left alone, not freed.
 pub(crate) struct Process {
-    /// That of the process which made it.
+    /// [`identity`] of the process that made it.
     identity: u64,
     counters: OnceLock<Pages>,
     /// How often it counted in its parent's file, and how many handshakes.
@@ -35,14 +35,15 @@ pub(crate) struct Process {
     /// By kind. On the heap, for they are larger than the stack of an ASYNC job has room for.
     queues: Box<[Queues]>,
     devices: OnceLock<Option<Devices>>,
+    /// Event loops that have a place among the workers, or are about to look for one.
+    pub(crate) members: AtomicUsize,
     /// What chooses among policies.
     pub(crate) chooser: Mutex<Chooser>,
 }
 
 /// That of the calling process.
 pub(crate) fn current() -> &'static Process {
-    // SAFETY: null, or made below and never freed.
-    if let Some(process) = unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
+    if let Some(process) = known() {
         return process;
     }
     let new = Box::into_raw(Box::new(Process::new()));
@@ -58,10 +59,37 @@ pub(crate) fn current() -> &'static Process {
     }
 }
 
+/// The same, if it has been made. What a parent's is in a child, also in one that was made without
+/// the handlers of `pthread_atfork` (by `_Fork` or `clone`), is left to the parent.
+fn known() -> Option<&'static Process> {
+    // SAFETY: null, or made by `current` and never freed.
+    let process = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
+    if process.identity == identity() {
+        return Some(process);
+    }
+    leave_to_parent(process);
+    None
+}
+
+/// This process was forked by another one, to which belongs what is [`CURRENT`] here.
+#[cold]
+fn leave_to_parent(parent: &'static Process) {
+    choosing::after_fork();
+    let pages = parent.counters.get().filter(|pages| pages.is_file());
+    if let Some(pages) = pages.filter(|_| IS_CONFIGURED.load(Ordering::Relaxed)) {
+        PARENT_PAGES.store(ptr::from_ref(pages).cast_mut(), Ordering::Release);
+    }
+    let parent = ptr::from_ref(parent).cast_mut();
+    // Error: another thread has done the same, and there may be one of this process by now.
+    let _ = CURRENT.compare_exchange(parent, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire);
+}
+
 /// Makes sure that children do not use what belongs to their parent.
 pub(crate) fn watch_forks() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
+        WATCHED_FROM.store(identity(), Ordering::Relaxed);
+        LAST_SEEN.store(identity(), Ordering::Relaxed);
         // SAFETY: handlers that unwind nowhere; this object is never unloaded.
         unsafe { libc::pthread_atfork(Some(prepare), None, Some(forget)) };
     });
@@ -80,7 +108,7 @@ pub(crate) fn begin_thread() {
     kem::batch::begin_thread();
     counters::begin_thread();
     stack::on_large(|| ());
-    if forks() > 0 {
+    if identity() != WATCHED_FROM.load(Ordering::Relaxed) {
         current().counters();
     }
 }
@@ -91,24 +119,18 @@ pub(crate) fn configures() {
     IS_CONFIGURED.store(true, Ordering::Relaxed);
 }
 
-/// The forks that made this process since the provider was first loaded.
-pub(crate) fn forks() -> u32 {
-    FORKS.load(Ordering::Relaxed)
-}
-
-/// This process is a new one: what belongs to its parent is not its own.
+/// This process is a new one, and has no thread but this: what belongs to its parent is not its
+/// own.
 pub(crate) fn begin_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    combining::after_fork();
-    choosing::after_fork();
-    let parent = CURRENT.swap(ptr::null_mut(), Ordering::AcqRel);
-    // SAFETY: null, or a process never freed.
-    let pages = unsafe { parent.as_ref() }.and_then(|parent| parent.counters.get());
-    if let Some(pages) = pages.filter(|pages| pages.is_file())
-        && IS_CONFIGURED.load(Ordering::Relaxed)
-    {
-        PARENT_PAGES.store(ptr::from_ref(pages).cast_mut(), Ordering::Release);
-    }
+    known();
+    LAST_SEEN.store(identity(), Ordering::Relaxed);
+}
+
+/// Whether threads may be made. In a child that was made without handlers, glibc may wait for ever
+/// for a thread of the parent's that was being made or ending.
+pub(crate) fn may_make_threads() -> bool {
+    identity() == LAST_SEEN.load(Ordering::Relaxed)
 }
 
 /// From its beginning this process counts in a file of its own.
@@ -116,31 +138,34 @@ pub(crate) fn counts_by_itself() {
     PARENT_PAGES.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// A provider was loaded.
-pub(crate) fn instance_begins() {
-    INSTANCES.fetch_add(1, Ordering::AcqRel);
-}
-
-/// A number that tells a process from its parent, also where both have the same PID.
+/// A number that tells a process from its parent, also where both have the same PID. Linux before
+/// 4.14 tells only children that the handlers of `pthread_atfork` have seen.
 pub(crate) fn identity() -> u64 {
-    fork_generation().unwrap_or_else(|| std::process::id().into())
+    fork_generation().unwrap_or_else(|| FORKS.load(Ordering::Relaxed))
 }
 
 /// Whether `process` is that of the calling process, and not of a parent of it.
 pub(crate) fn is_current(process: *const Process) -> bool {
-    ptr::eq(process, current()) && current().is_own()
+    known().is_some_and(|known| ptr::eq(known, process))
 }
 
-/// A provider was unloaded; the last one ends the helper threads. A child has none to end.
+/// A provider was loaded.
+pub(crate) fn instance_begins() {
+    INSTANCES.fetch_add(1, Ordering::AcqRel);
+    open_or_shut_queues();
+}
+
+/// A provider was unloaded; the last one ends the helper threads.
 pub(crate) fn instance_ends() {
-    if INSTANCES.fetch_sub(1, Ordering::AcqRel) > 1 {
-        return;
-    }
-    // SAFETY: null, or a process never freed.
-    if let Some(process) = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() }
-        && process.is_own()
-    {
-        process.queues.iter().for_each(Queues::shut);
+    INSTANCES.fetch_sub(1, Ordering::AcqRel);
+    open_or_shut_queues();
+}
+
+/// Whichever thread does it last goes by how many providers there are then.
+fn open_or_shut_queues() {
+    let is_open = || INSTANCES.load(Ordering::Acquire) > 0;
+    if let Some(process) = known() {
+        process.queues.iter().for_each(|queues| queues.open_or_shut(is_open));
     }
 }
 
@@ -154,14 +179,9 @@ impl Process {
             handshakes_by_parent: AtomicU32::new(0),
             queues,
             devices: OnceLock::new(),
+            members: AtomicUsize::new(0),
             chooser: Mutex::new(Chooser::new()),
         }
-    }
-
-    /// Whether this is the calling process, and not a parent of it. A child that was made without
-    /// the handlers of `pthread_atfork` (by `_Fork` or `clone`) still has its parent's.
-    pub(crate) fn is_own(&self) -> bool {
-        self.identity == identity()
     }
 
     /// The counters of the calling thread.
@@ -239,7 +259,11 @@ const HANDSHAKES_BY_PARENT_MAX: u32 = 8;
 const COUNTED_BY_PARENT_MAX: u32 = 1024;
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
-static FORKS: AtomicU32 = AtomicU32::new(0);
+/// The forks that the handlers have seen from the first process on that had them.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+/// [`identity`] of that process, and of the last one that they have seen.
+static WATCHED_FROM: AtomicU64 = AtomicU64::new(0);
+static LAST_SEEN: AtomicU64 = AtomicU64::new(0);
 /// Whether the runtime has seen a configuration of TLS in this process or its parents.
 static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
 /// The counters of the parent, if it had any when it forked this process.
@@ -248,29 +272,85 @@ static INSTANCES: AtomicUsize = AtomicUsize::new(0);
 
 #[cfg(test)]
 pub(crate) mod children {
+    use std::ffi::{c_int, c_long};
+
     /// Has a child of this process, which has one thread, find out whether something is so.
     pub(crate) fn assert_in_child(is_so: impl FnOnce() -> bool) {
         // SAFETY: the child makes a few system calls and ends.
-        assert_in(unsafe { libc::fork() }, is_so);
+        let child = unsafe { libc::fork() };
+        assert!(tells(child, is_so));
     }
 
     /// The same by the system call itself: no handler of `pthread_atfork` runs.
     pub(crate) fn assert_in_child_without_handlers(is_so: impl FnOnce() -> bool) {
-        // SAFETY: as above.
-        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
-        assert_in(libc::pid_t::try_from(child).expect("a process"), is_so);
+        assert!(tells(cloned(0), is_so));
     }
 
-    /// `child` is what the system has returned to it, or to its parent.
-    fn assert_in(child: libc::pid_t, is_so: impl FnOnce() -> bool) {
+    /// The same of what the parent of the child has made. Both have the number 1, each in a
+    /// namespace of its own, where the system allows that.
+    pub(crate) fn assert_in_child_of_same_number<T>(
+        make: impl FnOnce() -> T,
+        is_so: impl FnOnce(T) -> bool,
+    ) {
+        let (parent, flags) = match cloned(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) {
+            -1 => (cloned(0), 0),
+            parent => (parent, libc::CLONE_NEWPID),
+        };
+        assert!(tells(parent, || {
+            let made = make();
+            tells(cloned(flags), || is_so(made))
+        }));
+    }
+
+    fn cloned(flags: c_int) -> libc::pid_t {
+        let flags = c_long::from(flags | libc::SIGCHLD);
+        // SAFETY: the child makes a few system calls and ends.
+        let child = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+        libc::pid_t::try_from(child).expect("a process")
+    }
+
+    /// What the child says; `child` is what the system has returned to it, or to its parent.
+    fn tells(child: libc::pid_t, is_so: impl FnOnce() -> bool) -> bool {
         if child == 0 {
             let status = i32::from(!is_so());
             // SAFETY: ends the child without the parent's handlers.
             unsafe { libc::_exit(status) };
         }
-        let mut status = 0;
+        let mut status = -1;
         // SAFETY: a child of ours, and a place to write to.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0);
+        status == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::children::{assert_in_child, assert_in_child_without_handlers};
+    use super::*;
+
+    #[test]
+    fn a_child_has_what_belongs_to_it_and_keeps_it() {
+        watch_forks();
+        let parents = current();
+        let is_new = || {
+            let own = current();
+            !is_current(parents) && is_current(own) && ptr::eq(own, current())
+        };
+        assert_in_child(|| is_new() && may_make_threads());
+        assert_in_child_without_handlers(|| is_new() && !may_make_threads());
+        assert!(is_current(parents) && may_make_threads());
+    }
+
+    #[test]
+    fn a_process_keeps_what_belongs_to_it_when_the_last_provider_is_unloaded() {
+        let before = current();
+        assert_in_child(|| {
+            let own = current();
+            instance_begins();
+            instance_ends();
+            let is_kept = is_current(own);
+            instance_begins();
+            is_kept && is_current(own) && !is_current(before)
+        });
     }
 }

@@ -19,24 +19,26 @@ use widelane_host::counters::Counts;
 use widelane_qat_stand_in::VARIABLE;
 use widelane_testkit::rooms::has_lanes;
 
-use common::process::{in_child, setting};
+use common::process::{self, in_child, setting, with_own_provider};
 use common::{Place, done, on_stand_in};
 use jobs::{Job, sign};
 
 /// Runs `body`, which is the test of this name, in a process of its own whose device has faults.
 fn on_device(test: &str, faults: &str, body: impl FnOnce(&Place)) {
-    on_device_by("qat-first", test, faults, body);
+    on_device_by("qat-first", test, faults, || {
+        let (place, _lock) = setting();
+        body(place);
+    });
 }
 
 /// The same with an engine of this name.
-fn on_device_by(engine: &str, test: &str, faults: &str, body: impl FnOnce(&Place)) {
+fn on_device_by(engine: &str, test: &str, faults: &str, body: impl FnOnce()) {
     if !has_lanes() {
         eprintln!("nothing is accelerated here: nothing was tested");
         return;
     }
     if env::var(VARIABLE).is_ok() {
-        let (place, _lock) = setting();
-        return body(place);
+        return body();
     }
     let mut command = Command::new(env::current_exe().expect("this program"));
     let _library = on_stand_in(command.args([test, "--exact", "--nocapture"]), faults);
@@ -234,7 +236,8 @@ fn what_it_refuses_does_not_make_it_doubtful() {
 fn what_lanes_do_for_less_lanes_do() {
     // The stand-in computes on the CPU that waits for it, by the textbook.
     let name = "what_lanes_do_for_less_lanes_do";
-    on_device_by("qat", name, "", |place| {
+    on_device_by("qat", name, "", || {
+        let (place, _lock) = setting();
         for job in Job::all() {
             job.run(40);
             let before = of_device(place);
@@ -255,6 +258,18 @@ fn keys_that_were_freed_are_wiped() {
             sign(&jobs::rsa(2048), 2);
         }
         assert_of_device(place, 6, "keys that were freed");
+    });
+}
+
+#[test]
+fn it_is_used_on_when_the_last_provider_was_unloaded() {
+    let name = "it_is_used_on_when_the_last_provider_was_unloaded";
+    on_device_by("qat-first", name, "", || {
+        let place = process::counted();
+        for signatures in 1..=3 {
+            with_own_provider(&place, || sign(&jobs::rsa(2048), 1));
+            assert_eq!(of_device(&place), signatures);
+        }
     });
 }
 

@@ -40,12 +40,10 @@ fn activate() {
             say_once(Notice::Unaccelerated, line);
             return;
         };
-        (openssl.ERR_set_mark)();
-        if let Err(reason) = load(openssl, config) {
+        if let Err(reason) = openssl.quietly(|| load(openssl, config)) {
             let line = format!("{reason}; this program runs unaccelerated");
             say_once(Notice::Unaccelerated, &line);
         }
-        (openssl.ERR_pop_to_mark)();
     });
 }
 

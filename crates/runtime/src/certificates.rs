@@ -84,10 +84,7 @@ impl Certificates {
 
 /// Whether libcrypto could make sense of the public key, and had the memory for it.
 fn has_key(openssl: &OpenSsl, certificate: *mut c_void) -> bool {
-    (openssl.ERR_set_mark)();
-    let key = (openssl.X509_get0_pubkey)(certificate);
-    (openssl.ERR_pop_to_mark)();
-    !key.is_null()
+    !openssl.quietly(|| (openssl.X509_get0_pubkey)(certificate)).is_null()
 }
 
 /// Called when libssl, or a program, has made an empty certificate.
@@ -136,9 +133,7 @@ pub(crate) fn of_encoding(encoding: &[u8]) -> Option<*mut c_void> {
     let bytes = c_long::try_from(encoding.len()).ok()?;
     let before = methods::changes();
     let mut input = encoding.as_ptr();
-    (openssl.ERR_set_mark)();
-    let certificate = real::d2i_X509(ptr::null_mut(), &mut input, bytes);
-    (openssl.ERR_pop_to_mark)();
+    let certificate = openssl.quietly(|| real::d2i_X509(ptr::null_mut(), &mut input, bytes));
     if certificate.is_null() {
         return None;
     }

@@ -8,7 +8,7 @@
 //! them out.
 #![allow(unsafe_code, reason = "the constructor and the environment before main")]
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -206,13 +206,7 @@ fn assignment(name: &str, value: &OsStr) -> Option<CString> {
 
 /// The path under which the dynamic loader knows this library.
 fn own_path() -> Option<&'static OsStr> {
-    // SAFETY: `Dl_info` is a struct of pointers, for which zero is a value.
-    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
-    // SAFETY: `info` is ours to write, the address is a function of this library.
-    let found = unsafe { libc::dladdr(constructor as *const libc::c_void, &mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return None;
-    }
+    let info = crate::real::object_at(constructor as *const c_void)?;
     // SAFETY: the loader's own string, which lives as long as this library.
     let path = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(OsStr::from_bytes(path.to_bytes()))

@@ -83,8 +83,8 @@ pub(crate) struct EventLoop {
     /// Handshakes executed in `epoll_wait` that may go on at once in a call for another one.
     deferred: Queue,
     stacks: Stacks,
-    /// The forks that it knows of.
-    forks: Cell<u32>,
+    /// The process that it knows of.
+    generation: Cell<u32>,
 }
 
 impl EventLoop {
@@ -103,7 +103,7 @@ impl EventLoop {
             has_posted: Cell::new(false),
             deferred: Queue::default(),
             stacks: Stacks::default(),
-            forks: Cell::new(forks::count()),
+            generation: Cell::new(forks::generation()),
         }
     }
 
@@ -111,8 +111,8 @@ impl EventLoop {
     pub(crate) fn with<T>(f: impl FnOnce(&Self) -> T) -> Option<T> {
         EVENT_LOOP
             .try_with(|event_loop| {
-                let forks = forks::count();
-                if event_loop.forks.replace(forks) != forks {
+                let generation = forks::generation();
+                if event_loop.generation.replace(generation) != generation {
                     event_loop.leave_to_parent();
                 }
                 if let Some(handshake) = event_loop.on_fibre() {
@@ -245,7 +245,12 @@ impl EventLoop {
 
     /// Whether a handshake is parked, or executed and not taken up.
     fn has_unfinished(&self) -> bool {
-        self.closing.borrow().parked() > 0 || self.ready.any(Handshake::is_ready)
+        self.closing.borrow().parked() > 0 || self.has_ready()
+    }
+
+    /// Whether a handshake is executed and not taken up.
+    fn has_ready(&self) -> bool {
+        self.ready.any(Handshake::is_ready)
     }
 
     fn has_nothing_to_do(&self) -> bool {
@@ -343,6 +348,27 @@ impl EventLoop {
         filled
     }
 
+    /// Executes all that is parked, and lets it go on until nothing is parked any more.
+    fn finish(&self, hooks: &ProviderHooks) {
+        self.empty_mailbox();
+        while self.has_unfinished() {
+            let parked = self.closing(|closing| closing.parked());
+            self.execute_parked(hooks, Extent::Everything);
+            // An engine that the provider asks waits by a call that led here.
+            if self.closing(|closing| closing.parked()) == parked && !self.has_ready() {
+                return;
+            }
+            self.keep_ready(|handshake| {
+                if handshake.is_ready() {
+                    self.warm.push(handshake);
+                }
+                !handshake.is_ready()
+            });
+            self.go_on(hooks, -1);
+            self.empty_mailbox();
+        }
+    }
+
     /// Lets all warm handshakes go on, and wakes threads that wait for them in other epoll sets.
     fn go_on(&self, hooks: &ProviderHooks, epoll: c_int) {
         handshake::go_on_by_themselves(hooks, self, None);
@@ -417,18 +443,7 @@ pub(crate) fn finish_before_sleep() {
             return;
         }
         let errno = real::errno();
-        event_loop.empty_mailbox();
-        while event_loop.has_unfinished() {
-            event_loop.execute_parked(hooks, Extent::Everything);
-            event_loop.keep_ready(|handshake| {
-                if handshake.is_ready() {
-                    event_loop.warm.push(handshake);
-                }
-                !handshake.is_ready()
-            });
-            event_loop.go_on(hooks, -1);
-            event_loop.empty_mailbox();
-        }
+        event_loop.finish(hooks);
         real::set_errno(errno);
     });
 }
@@ -761,6 +776,7 @@ impl Drop for EventLoop {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
     use std::thread;
 
     use super::*;
@@ -844,6 +860,20 @@ mod tests {
     fn no_program_is_kept_for_longer_than_its_timeout() {
         let waited_ns = waits_ns(Timeout::Ns(20_000_000));
         assert!((REST_NS..=20_000_000).contains(&waited_ns), "{waited_ns}");
+    }
+
+    #[test]
+    fn a_provider_that_executes_nothing_does_not_keep_a_thread() {
+        let (has_ended, end) = mpsc::channel();
+        thread::spawn(move || {
+            EventLoop::with(|event_loop| {
+                let wait = event_loop.closing(Closing::park);
+                event_loop.finish(&ALWAYS_RESTS);
+                event_loop.closing(|closing| closing.unpark(wait));
+            });
+            has_ended.send(())
+        });
+        assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(()));
     }
 
     #[test]

@@ -56,15 +56,14 @@ pub(crate) fn prefer(context: *mut c_void) {
     if context.is_null() {
         return;
     }
-    (openssl.ERR_set_mark)();
     let list = list.as_ptr().cast_mut().cast();
-    if (openssl.SSL_CTX_ctrl)(context, SSL_CTRL_SET_GROUPS_LIST, 0, list) != 1 {
+    let set = || (openssl.SSL_CTX_ctrl)(context, SSL_CTRL_SET_GROUPS_LIST, 0, list);
+    if openssl.quietly(set) != 1 {
         say_once(
             Notice::NoGroup,
             &format!("neither OpenSSL nor the provider has {NAME}; this program runs without it"),
         );
     }
-    (openssl.ERR_pop_to_mark)();
 }
 
 /// Numbers and names of the groups that a client offers with this OpenSSL and its configuration.

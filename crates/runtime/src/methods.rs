@@ -376,9 +376,8 @@ fn find_in_default_context(
     let provider = (openssl.OSSL_PROVIDER_get0_name)(provider);
     let is_theirs = |known: &&(&CStr, &CStr)| !provider.is_null() && known.0 == text(provider);
     let (_, properties) = KEPT_PROVIDERS.iter().find(is_theirs)?;
-    (openssl.ERR_set_mark)();
-    let found = real::EVP_KEYMGMT_fetch(ptr::null_mut(), name, properties.as_ptr());
-    (openssl.ERR_pop_to_mark)();
+    let fetch = || real::EVP_KEYMGMT_fetch(ptr::null_mut(), name, properties.as_ptr());
+    let found = openssl.quietly(fetch);
     if ptr::eq(found, key_management) {
         return Some(found);
     }

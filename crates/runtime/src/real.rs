@@ -22,11 +22,8 @@ struct Next {
 }
 
 impl Next {
-    const fn new(name: &'static str) -> Self {
-        match CStr::from_bytes_with_nul(name.as_bytes()) {
-            Ok(name) => Self { name, address: AtomicPtr::new(ptr::null_mut()) },
-            Err(_) => panic!("a function's name with a nul at its end"),
-        }
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// The address of the function, null if no other library has one of this name.
@@ -39,6 +36,18 @@ impl Next {
         self.address.store(found, Ordering::Relaxed);
         found
     }
+}
+
+/// The name of a function as the loader takes it.
+macro_rules! name {
+    ($name:ident) => {
+        const {
+            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("it has a nul at its end"),
+            }
+        }
+    };
 }
 
 /// Finds those functions that a program may call in a signal handler, or on a thread for which a
@@ -83,22 +92,13 @@ fn address_of(name: &CStr) -> *mut c_void {
 /// The next definition of `name` after ours, in the global scope or in a TLS library loaded
 /// locally.
 fn next_symbol(name: &CStr) -> *mut c_void {
-    // SAFETY: a C string; looking up a symbol has no precondition.
-    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if !next.is_null() {
-        return next;
-    }
     let libraries =
         [c"libssl.so.3", c"libssl.so.4", c"libssl.so.1.1", c"libcrypto.so.3", c"libcrypto.so.4"];
-    for library in libraries {
-        let Some(handle) = loaded_library(library) else { continue };
-        // SAFETY: a C string and the handle of a loaded library.
-        let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
-        if !address.is_null() {
-            return address;
-        }
-    }
-    ptr::null_mut()
+    let in_libraries = || {
+        let mut loaded = libraries.into_iter().filter_map(loaded_library);
+        loaded.find_map(|library| function_in(library, name))
+    };
+    function_in(libc::RTLD_NEXT, name).or_else(in_libraries).unwrap_or(ptr::null_mut())
 }
 
 macro_rules! next_functions {
@@ -107,9 +107,9 @@ macro_rules! next_functions {
     )*) => {
         #[allow(non_upper_case_globals, reason = "the names of OpenSSL")]
         mod next {
-            use super::Next;
+            use super::{CStr, Next};
 
-            $(pub(super) static $name: Next = Next::new(concat!(stringify!($name), "\0"));)*
+            $(pub(super) static $name: Next = Next::new(name!($name));)*
         }
 
         $(
@@ -402,7 +402,7 @@ macro_rules! openssl_functions {
             fn resolve(library: *mut c_void) -> Option<Self> {
                 Some(Self {
                     $($name: {
-                        let address = symbol(library, concat!(stringify!($name), "\0"))?;
+                        let address = function_in(library, name!($name))?;
                         // SAFETY: OpenSSL's function of this name has this signature since 3.0.
                         unsafe {
                             core::mem::transmute::<
@@ -412,7 +412,7 @@ macro_rules! openssl_functions {
                         }
                     },)*
                     $($variadic: {
-                        let address = symbol(library, concat!(stringify!($variadic), "\0"))?;
+                        let address = function_in(library, name!($variadic))?;
                         // SAFETY: as above.
                         unsafe {
                             core::mem::transmute::<
@@ -427,11 +427,14 @@ macro_rules! openssl_functions {
     };
 }
 
-/// The address of `name`, which ends with a nul, in `library`.
-fn symbol(library: *mut c_void, name: &'static str) -> Option<*mut c_void> {
-    // SAFETY: a C string; looking up a symbol has no precondition.
-    let address = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
-    (!address.is_null()).then_some(address)
+impl OpenSsl {
+    /// Does `work`, and forgets the errors that it leaves.
+    pub(crate) fn quietly<R>(&self, work: impl FnOnce() -> R) -> R {
+        (self.ERR_set_mark)();
+        let result = work();
+        (self.ERR_pop_to_mark)();
+        result
+    }
 }
 
 openssl_functions! {
@@ -621,8 +624,7 @@ pub(crate) fn object_at(address: *const c_void) -> Option<libc::Dl_info> {
 /// Whether `name` of a library beside ours is bound to a door of ours, where without us it would be
 /// bound to the library's own.
 pub(crate) fn is_taken_from(library: *mut c_void, name: &CStr) -> bool {
-    // SAFETY: a C string; looking up a symbol has no precondition.
-    let door = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let door: *const c_void = address_of(name);
     let here: *const c_void = (&raw const VERSIONS).cast();
     let base = |address| object_at(address).map(|info| info.dli_fbase);
     // The program's own libraries come before those that one of its parts brings.
@@ -642,7 +644,7 @@ static VERSIONS: [&CStr; 3] = [c"OPENSSL_4.0.0", c"OPENSSL_3.0.0", c"OPENSSL_1_1
 
 /// The function `name` of a library or of one that it needs.
 pub(crate) fn function_in(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a C string and the handle of a loaded library.
+    // SAFETY: a C string, and a pseudo-handle or the handle of a loaded library.
     let function = unsafe { libc::dlsym(library, name.as_ptr()) };
     (!function.is_null()).then_some(function)
 }

@@ -58,7 +58,7 @@ struct Slot {
     closes_of_set: AtomicU32,
     /// How often the descriptor was closed.
     closes: AtomicU32,
-    /// Zero, or the number of forks when a thread took hold of it, plus one.
+    /// Zero, or the generation of the process whose thread took hold of it, plus one.
     held: AtomicU32,
     /// Zero, or the thread on which a handshake with this descriptor goes on unasked.
     used_by: AtomicU64,
@@ -100,7 +100,7 @@ impl Drop for Hold {
 /// Holds the registration of `descriptor`.
 pub(crate) fn hold(descriptor: c_int) -> Hold {
     let Some(slot) = slot(descriptor) else { return Hold { held: None } };
-    let generation = forks::count().wrapping_add(1);
+    let generation = forks::generation().wrapping_add(1);
     for turn in 0..TURNS_MAX + NAPS_MAX {
         if slot.take_hold(generation) {
             return Hold { held: Some((slot, generation)) };
@@ -332,7 +332,7 @@ mod tests {
     fn what_a_thread_of_the_parent_held_is_free() {
         let descriptor = 5004;
         let parents = hold(descriptor);
-        let generation = forks::count().wrapping_add(2);
+        let generation = forks::generation().wrapping_add(2);
         assert!(slot(descriptor).unwrap().take_hold(generation));
         drop(parents);
         assert!(!slot(descriptor).unwrap().take_hold(generation));

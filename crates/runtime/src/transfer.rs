@@ -99,13 +99,13 @@ pub(crate) fn make_known(key: *mut c_void) {
     if !LENT_ALGORITHMS.iter().any(|name| is_a(name)) {
         return;
     }
-    (openssl.ERR_set_mark)();
-    let context = (openssl.EVP_PKEY_CTX_new_from_pkey)(ptr::null_mut(), key, ptr::null());
-    if !context.is_null() {
-        (openssl.EVP_PKEY_sign_init)(context);
-        (openssl.EVP_PKEY_CTX_free)(context);
-    }
-    (openssl.ERR_pop_to_mark)();
+    openssl.quietly(|| {
+        let context = (openssl.EVP_PKEY_CTX_new_from_pkey)(ptr::null_mut(), key, ptr::null());
+        if !context.is_null() {
+            (openssl.EVP_PKEY_sign_init)(context);
+            (openssl.EVP_PKEY_CTX_free)(context);
+        }
+    });
 }
 
 /// The same for the key that a context of TLS has.

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
 /// A number above zero that stays the same in this process and is another one in each child that is
-/// forked from it, and in theirs; nothing where there is no such memory (Linux before 4.14).
+/// forked from it, and in theirs; nothing, and never anything from then on, where there is no such
+/// memory (Linux before 4.14).
 ///
 /// What a process keeps with this number it made itself if the number is still the same.
 pub fn fork_generation() -> Option<u64> {
@@ -32,21 +33,29 @@ static NEWEST: AtomicU64 = AtomicU64::new(0);
 /// Where the number of this process lies; it is zero in a child that has drawn none yet.
 static GENERATION: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
+/// In place of a mapping where there was none when it was first asked for.
+const NONE: *mut AtomicU64 = ptr::dangling_mut();
+
 /// Bytes of the mapping: a page.
 const BYTES: usize = 4096;
 
 fn generation() -> Option<&'static AtomicU64> {
     let mut mapped = GENERATION.load(Ordering::Acquire);
     if mapped.is_null() {
-        let new = map()?;
+        let new = map().unwrap_or(NONE);
         let put = GENERATION.compare_exchange(mapped, new, Ordering::AcqRel, Ordering::Acquire);
         mapped = match put {
             Ok(_) => new,
             Err(earlier) => {
-                unmap(new);
+                if new != NONE {
+                    unmap(new);
+                }
                 earlier
             }
         };
+    }
+    if mapped == NONE {
+        return None;
     }
     // SAFETY: the mapping stays until the process ends, and zeroes are a number.
     unsafe { mapped.as_ref() }

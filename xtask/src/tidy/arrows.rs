@@ -76,7 +76,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &["results", "tables"]),
     ("reserve", &[]),
     ("results", &["tables"]),
-    ("runtime", &["bridge", "reserve"]),
+    ("runtime", &["bridge", "reserve", "vault"]),
     ("rustls", &["cpu", "crypto", "secret"]),
     ("secret", &[]),
     ("tables", &[]),

@@ -13,10 +13,6 @@ use crate::process;
 pub(super) fn run(request: Request) -> Answer {
     let process = process::current();
     let queues = process.queues(request.kind());
-    // Neither the queues nor the device are those of a child that no handler has seen.
-    if !process.is_own() {
-        return execute_alone(queues, process.counters(), &request);
-    }
     if let Some(answer) = engine::run_blocking(&request) {
         return answer;
     }

@@ -14,7 +14,7 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use widelane_batch::{
@@ -95,8 +95,6 @@ const SLEEP_MAX_MS: c_int = 1_000;
 static GENERATION: AtomicPtr<Generation> = AtomicPtr::new(ptr::null_mut());
 /// Whether TLS was configured since the generation was made.
 static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
-/// Event loops of this process that have a place, or are about to look for one.
-static MEMBERS: AtomicUsize = AtomicUsize::new(0);
 
 /// The program makes a configuration of TLS; workers that it forks then are a generation of their
 /// own.
@@ -110,12 +108,13 @@ pub(crate) fn before_fork() {
     if !is_shared || !IS_CONFIGURED.swap(false, Ordering::AcqRel) {
         return;
     }
+    let members = &process::current().members;
     // A process that takes part itself keeps what it has, and so do its children.
-    if MEMBERS.load(Ordering::SeqCst) > 0 {
+    if members.load(Ordering::SeqCst) > 0 {
         return;
     }
     let old = GENERATION.swap(Generation::make(Lent::now()), Ordering::SeqCst);
-    if !old.is_null() && MEMBERS.load(Ordering::SeqCst) == 0 {
+    if !old.is_null() && members.load(Ordering::SeqCst) == 0 {
         // SAFETY: made above by an earlier call; nobody in this process uses it, or will.
         unsafe { Box::from_raw(old) }.discard();
     }
@@ -131,11 +130,6 @@ fn can_join() -> bool {
         GENERATION.store(Generation::make(Lent::none()), Ordering::SeqCst);
     }
     !GENERATION.load(Ordering::SeqCst).is_null()
-}
-
-/// In a child, right after the fork: its parent's event loops are not its own.
-pub(crate) fn after_fork() {
-    MEMBERS.store(0, Ordering::SeqCst);
 }
 
 /// Whether signatures of this kind are made for other workers.
@@ -293,10 +287,10 @@ impl Foreign {
 impl Member {
     fn join(process: *const Process) -> Option<Self> {
         // Before the look at what it refers to: see `before_fork`.
-        MEMBERS.fetch_add(1, Ordering::SeqCst);
+        process::current().members.fetch_add(1, Ordering::SeqCst);
         let member = Member::take_place(process);
         if member.is_none() {
-            MEMBERS.fetch_sub(1, Ordering::SeqCst);
+            process::current().members.fetch_sub(1, Ordering::SeqCst);
         }
         member
     }
@@ -583,7 +577,7 @@ impl Drop for Member {
         // In a child the place is still the parent's.
         if process::is_current(self.process) {
             self.slots().leave(self.place);
-            MEMBERS.fetch_sub(1, Ordering::SeqCst);
+            process::current().members.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -606,11 +600,10 @@ impl Membership {
 
     /// Makes the thread a member, if there is a place for it.
     pub(super) fn join(&mut self) -> Option<&mut Member> {
-        let process = process::current();
-        if !process.is_own() || !can_join() {
+        if !can_join() {
             return None;
         }
-        let process = ptr::from_ref(process);
+        let process = ptr::from_ref(process::current());
         if self.found.as_ref().is_none_or(|(found, _)| *found != process) {
             self.found = Some((process, Member::join(process)));
         }
@@ -848,7 +841,7 @@ mod tests {
     }
 
     fn member(generation: &'static Generation) -> Member {
-        MEMBERS.fetch_add(1, Ordering::SeqCst);
+        process::current().members.fetch_add(1, Ordering::SeqCst);
         Member::enter(generation, process::current()).expect("a place")
     }
 

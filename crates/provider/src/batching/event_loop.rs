@@ -58,15 +58,15 @@ struct Lanes {
     /// One for each kind: an operation waits for those that share its batch, and not for others.
     by_kind: Box<[Waiting]>,
     membership: Membership,
-    /// The forks that it knows of.
-    forks: u32,
+    /// The process that it knows of.
+    identity: u64,
 }
 
 thread_local! {
     static LANES: RefCell<Lanes> = RefCell::new(Lanes {
         by_kind: OperationKind::ALL.into_iter().map(Waiting::new).collect(),
         membership: Membership::new(),
-        forks: process::forks(),
+        identity: process::identity(),
     });
     /// The handshake that the runtime abandons, though its request is done.
     static ABANDONED: Cell<Option<Handshake>> = const { Cell::new(None) };
@@ -90,8 +90,8 @@ impl Lanes {
     /// This process may have been forked: what waits on the lanes is its parent's, which executes
     /// it. It is left alone, not freed.
     fn leave_to_parent(&mut self) {
-        let forks = process::forks();
-        if mem::replace(&mut self.forks, forks) != forks {
+        let identity = process::identity();
+        if mem::replace(&mut self.identity, identity) != identity {
             for waiting in self.by_kind.iter_mut().filter(|waiting| !waiting.is_empty()) {
                 mem::forget(mem::replace(waiting, Waiting::new(waiting.kind)));
             }
@@ -367,7 +367,7 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
         Some(true) => drop(execute_kind(kind, Extent::Due)),
         Some(false) => {}
     }
-    let forks = process::forks();
+    let identity = process::identity();
     for _ in 0..PAUSES_MAX {
         if ABANDONED.take() == Some(handshake) {
             return Answer::Cancelled;
@@ -376,7 +376,7 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
             return answer;
         }
         // The program of a child calls for a handshake that its parent had suspended.
-        if process::forks() != forks {
+        if process::identity() != identity {
             break;
         }
         runtime::pause();
@@ -497,4 +497,34 @@ fn with<R>(action: impl FnOnce(&mut Lanes) -> R) -> Option<R> {
         Some(action(&mut lanes))
     };
     LANES.try_with(action).ok()?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batching::execute::new_key;
+    use crate::process::children::{assert_in_child, assert_in_child_without_handlers};
+    use crate::rsa::batch::PrivateOperation;
+
+    fn parked() -> usize {
+        with(|lanes| lanes.by_kind.iter().map(Waiting::len).sum()).unwrap_or(0)
+    }
+
+    #[test]
+    fn children_leave_what_waits_to_their_parent() {
+        let key = new_key();
+        let operation = PrivateOperation { key, input: vec![1; 256].into(), is_signature: true };
+        let (request, handshake) = (Arc::new(Request::new(operation)), Handshake::nobody());
+        let (kind, parked_request) =
+            (request.kind(), Parked { request: Arc::clone(&request), handshake });
+        with(|lanes| lanes.of(kind).0.lane.submit(parked_request, now()));
+        let is_left_alone = || {
+            execute(Extent::Everything);
+            parked() == 0 && request.answer().is_none()
+        };
+        assert_in_child(is_left_alone);
+        assert_in_child_without_handlers(is_left_alone);
+        assert_eq!(parked(), 1);
+        with(|lanes| lanes.remove(|parked| Arc::ptr_eq(&parked.request, &request)));
+    }
 }

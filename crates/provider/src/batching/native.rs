@@ -29,9 +29,6 @@ pub(crate) struct Waiting {
 /// lanes.
 pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
     let process = process::current();
-    if !process.is_own() {
-        return blocking::run_alone(&request);
-    }
     let Some(signal) = Signal::of(request.libcrypto(), job) else { return blocking::run(request) };
     let queues = process.queues(request.kind());
     let request = Arc::new(request);
@@ -64,7 +61,7 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
             return answer;
         }
         // In a child the request is still there, but its helper is not.
-        if !paused || !process.is_own() {
+        if !paused || !process::is_current(process) {
             break;
         }
     }
@@ -75,6 +72,9 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
 
 /// Starts the thread that closes partial batches; nothing if the system has no thread left.
 pub(super) fn spawn_helper(queues: &'static Queues) -> Option<JoinHandle<()>> {
+    if !process::may_make_threads() {
+        return None;
+    }
     let process = process::current();
     // The program's signals are for the program's threads.
     let mask = Mask::block_all();

@@ -58,11 +58,14 @@ impl Queues {
         helper.is_some()
     }
 
-    /// Ends the helper, after what still waits.
-    pub(crate) fn shut(&self) {
+    /// Lets jobs wait for each other, or ends the helper, after what still waits.
+    pub(crate) fn open_or_shut(&self, is_open: impl Fn() -> bool) {
+        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_open() {
+            return self.shared.open();
+        }
         self.shared.shut();
-        let helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(helper) = helper {
+        if let Some(helper) = helper.take() {
             // Error: the helper has panicked, which its panic has said already.
             let _ = helper.join();
         }

@@ -1,7 +1,7 @@
 //! One process that has loaded the provider: what its tests share.
 
 use std::env;
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -12,16 +12,47 @@ use super::ffi;
 
 /// The process's provider and counters, and a lock: tests count, so they go one after the other.
 static SETTING: LazyLock<(Place, Mutex<()>)> = LazyLock::new(|| {
+    let place = counted();
+    load(ptr::null_mut(), &place);
+    (place, Mutex::new(()))
+});
+
+/// A place in whose counters this process will count, once it has loaded the provider.
+pub fn counted() -> Place {
     let place = Place::new();
     // SAFETY: no other thread of this test reads the environment yet: all wait for this value.
     unsafe { env::set_var("WIDELANE_COUNTERS_DIR", place.path("counters")) };
-    for name in [c"default".to_owned(), CString::new(place.arg("widelane.so")).unwrap()] {
-        // SAFETY: the default library context, and a C string.
-        let provider = unsafe { ffi::OSSL_PROVIDER_load(ptr::null_mut(), name.as_ptr()) };
+    place
+}
+
+fn load(context: *mut c_void, place: &Place) -> [*mut c_void; 2] {
+    [c"default".to_owned(), CString::new(place.arg("widelane.so")).unwrap()].map(|name| {
+        // SAFETY: a library context, and a C string.
+        let provider = unsafe { ffi::OSSL_PROVIDER_load(context, name.as_ptr()) };
         assert!(!provider.is_null(), "{name:?} loads");
+        provider
+    })
+}
+
+/// Has `body` work with a provider that is loaded for it and unloaded behind it, and of which it
+/// keeps no objects.
+pub fn with_own_provider(place: &Place, body: impl FnOnce()) {
+    // SAFETY: no arguments.
+    let context = unsafe { ffi::OSSL_LIB_CTX_new() };
+    let providers = load(context, place);
+    prefer_in(context, c"?provider=widelane");
+    // SAFETY: made above.
+    let before = unsafe { ffi::OSSL_LIB_CTX_set0_default(context) };
+    body();
+    // SAFETY: the context that was this thread's.
+    unsafe { ffi::OSSL_LIB_CTX_set0_default(before) };
+    for provider in providers {
+        // SAFETY: loaded once.
+        assert_eq!(unsafe { ffi::OSSL_PROVIDER_unload(provider) }, 1);
     }
-    (place, Mutex::new(()))
-});
+    // SAFETY: nothing of it is left.
+    unsafe { ffi::OSSL_LIB_CTX_free(context) };
+}
 
 /// The process's provider, which is preferred until the test says otherwise.
 pub fn setting() -> (&'static Place, MutexGuard<'static, ()>) {
@@ -33,8 +64,12 @@ pub fn setting() -> (&'static Place, MutexGuard<'static, ()>) {
 
 /// Says which provider this process prefers from now on.
 pub fn prefer(query: &CStr) {
-    // SAFETY: the default library context, and a C string.
-    assert_eq!(unsafe { ffi::EVP_set_default_properties(ptr::null_mut(), query.as_ptr()) }, 1);
+    prefer_in(ptr::null_mut(), query);
+}
+
+fn prefer_in(context: *mut c_void, query: &CStr) {
+    // SAFETY: a library context, and a C string.
+    assert_eq!(unsafe { ffi::EVP_set_default_properties(context, query.as_ptr()) }, 1);
 }
 
 /// How much a counter of this process has grown since `before`.

@@ -284,6 +284,9 @@ unsafe extern "C" {
     ) -> *mut c_void;
     pub fn EVP_SIGNATURE_free(signature: *mut c_void);
     pub fn EVP_set_default_properties(context: *mut c_void, query: *const c_char) -> c_int;
+    pub fn OSSL_LIB_CTX_free(context: *mut c_void);
+    pub fn OSSL_LIB_CTX_new() -> *mut c_void;
+    pub fn OSSL_LIB_CTX_set0_default(context: *mut c_void) -> *mut c_void;
     pub fn OSSL_PARAM_locate(params: *mut OsslParam, name: *const c_char) -> *mut OsslParam;
     pub fn OSSL_PARAM_set_size_t(param: *mut OsslParam, value: usize) -> c_int;
     pub fn OSSL_PROVIDER_add_builtin(

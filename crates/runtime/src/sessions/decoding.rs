@@ -29,6 +29,9 @@ pub(crate) fn decode(
     }
     // SAFETY: the caller's place, by the contract.
     let start = unsafe { input.read() };
+    if start.is_null() {
+        return None;
+    }
     // SAFETY: the caller's encoding, of this length.
     let encoding = unsafe { slice::from_raw_parts(start, usize::try_from(bytes).ok()?) };
     let (SEQUENCE, content, behind) = split(encoding)? else { return None };
@@ -76,10 +79,9 @@ fn decode_without(before: &[u8], behind: &[u8], item: *const c_void) -> Option<*
     writer.bytes(before)?;
     writer.bytes(behind)?;
     let mut input = encoding.as_ptr();
-    (openssl.ERR_set_mark)();
-    let bytes = c_long::try_from(encoding.len()).ok()?;
-    let session = real::ASN1_item_d2i(ptr::null_mut(), &mut input, bytes, item);
-    (openssl.ERR_pop_to_mark)();
+    let bytes = encoding.len() as c_long;
+    let decode = || real::ASN1_item_d2i(ptr::null_mut(), &mut input, bytes, item);
+    let session = openssl.quietly(decode);
     real::wipe(&mut encoding);
     (!session.is_null()).then_some(session)
 }

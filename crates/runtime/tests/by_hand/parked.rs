@@ -44,7 +44,7 @@ scenarios! {
     reading_a_parked_connection_waits_like_the_handshake: "scenario_read", (0, 1);
     extra_data_that_nobody_asked_for_stays_the_programs: "scenario_extra_data", (1, 0);
     excluding_a_provider_that_is_not_loaded_excludes_nothing: "scenario_exclusion", (1, 0);
-    a_forked_child_may_call_for_its_copy: "scenario_fork_and_call", (1, 0);
+    a_forked_child_may_call_for_its_copy: "scenario_fork_and_call", (2, 0);
     a_callback_of_another_connection_may_free_a_parked_one: "scenario_free_in_callback", (1, 1);
     another_thread_may_continue_a_handshake: "scenario_continue_elsewhere", (0, 1);
     handshakes_of_a_thread_that_ends_or_blocks_go_on: "scenario_left_behind", (0, 2);
@@ -61,14 +61,18 @@ scenarios! {
 
 #[test]
 fn a_forked_child_may_free_its_copy() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_fork") else { return };
-    assert_eq!(counters.parked(), 1, "{counters:?}");
+    for scenario in ["parked::scenario_fork", "parked::scenario_clone"] {
+        let Some(counters) = accelerated_with_lanes(scenario) else { return };
+        assert_eq!(counters.parked(), 1, "{counters:?}");
+    }
 }
 
 #[test]
 fn a_forked_child_sends_nothing_by_itself() {
-    let Some(counters) = accelerated_with_lanes("parked::scenario_fork_and_sleep") else { return };
-    assert_eq!(counters.parked(), 1, "{counters:?}");
+    for scenario in ["parked::scenario_fork_and_sleep", "parked::scenario_clone_and_sleep"] {
+        let Some(counters) = accelerated_with_lanes(scenario) else { return };
+        assert_eq!(counters.parked(), 1, "{counters:?}");
+    }
 }
 
 #[test]
@@ -477,9 +481,19 @@ fn scenario_extra_data() {
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_fork() {
+    free_in_a_child(fork);
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_clone() {
+    free_in_a_child(clone);
+}
+
+fn free_in_a_child(fork: Fork) {
     let (context, epoll) = (context(), Epoll::new());
     let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
-    let status = in_a_child(|| {
+    let status = in_a_child(fork, || {
         connection.free();
         0
     });
@@ -494,9 +508,19 @@ fn scenario_fork() {
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_fork_and_sleep() {
+    sleep_in_a_child(fork);
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_clone_and_sleep() {
+    sleep_in_a_child(clone);
+}
+
+fn sleep_in_a_child(fork: Fork) {
     let (context, epoll) = (context(), Epoll::new());
     let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
-    let status = in_a_child(|| {
+    let status = in_a_child(fork, || {
         // SAFETY: waits for no descriptor, for a millisecond.
         unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
         epoll.ready(1);
@@ -514,9 +538,13 @@ fn scenario_fork_and_sleep() {
 #[test]
 #[ignore = "runs under `accelerated`"]
 fn scenario_fork_and_call() {
+    [fork as Fork, clone].into_iter().for_each(call_in_a_child);
+}
+
+fn call_in_a_child(fork: Fork) {
     let (context, epoll) = (context(), Epoll::new());
     let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
-    let status = in_a_child(|| {
+    let status = in_a_child(fork, || {
         let has_sent = connection.handshake() == -1 && connection.sent() > 1000;
         c_int::from(!has_sent)
     });
@@ -525,10 +553,25 @@ fn scenario_fork_and_call() {
     assert_eq!(connection.sent(), 0);
 }
 
+/// Makes a child, which calls nothing that needs other threads, and does not return.
+type Fork = unsafe fn() -> libc::pid_t;
+
+unsafe fn fork() -> libc::pid_t {
+    // SAFETY: as the caller promises.
+    unsafe { libc::fork() }
+}
+
+/// Without the handlers of `pthread_atfork`.
+unsafe fn clone() -> libc::pid_t {
+    // SAFETY: as the caller promises.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    libc::pid_t::try_from(child).expect("a process")
+}
+
 /// Forks a child that does this; its status.
-fn in_a_child(f: impl FnOnce() -> c_int) -> c_int {
+fn in_a_child(fork: Fork, f: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the child calls nothing that needs other threads, and does not return.
-    let child = unsafe { libc::fork() };
+    let child = unsafe { fork() };
     if child == 0 {
         // SAFETY: ends the child.
         unsafe { libc::_exit(f()) };

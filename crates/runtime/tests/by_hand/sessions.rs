@@ -272,6 +272,9 @@ fn scenario_places() {
         ("twice", &[ID_CONTEXT; 2]),
     ];
     let encodings = places.map(|(what, tags)| (what, with_certificates_before(&encoding, tags)));
+    let mut nowhere = ptr::null();
+    // SAFETY: no encoding.
+    assert!(unsafe { sys::d2i_SSL_SESSION(ptr::null_mut(), &mut nowhere, 0) }.is_null());
     let within = rare_context_with(move || {
         let mut answers = String::new();
         for (what, encoding) in &encodings {

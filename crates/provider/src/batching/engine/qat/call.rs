@@ -239,8 +239,11 @@ impl Call {
     }
 
     /// Wipes what the device has read and written: keys, nonces, secrets, and wrong results, which
-    /// would tell of the key.
+    /// would tell of the key. A child of the process whose call it is has nothing to wipe.
     pub(super) fn wipe(&mut self) {
+        if !self.input.is_own() {
+            return;
+        }
         self.operation = Operation::None;
         self.key = None;
         wipe(self.input.as_mut());

@@ -192,3 +192,50 @@ pub(super) unsafe extern "C" fn finished_pair(
         slot.finish(if is_invalid { NO_RESULT } else { status });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_int;
+
+    use super::super::memory::Pinned;
+    use super::*;
+    use crate::process::children::assert_in_child_of_same_number;
+
+    /// Memory that a child does not inherit.
+    unsafe extern "C" fn allocate(bytes: usize, _node: c_int, _alignment: usize) -> *mut c_void {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, where the kernel likes.
+        let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        assert_ne!(mapped, libc::MAP_FAILED);
+        // SAFETY: the mapping.
+        assert_eq!(unsafe { libc::madvise(mapped, bytes, libc::MADV_DONTFORK) }, 0);
+        mapped
+    }
+
+    unsafe extern "C" fn free(_: *mut *mut c_void) {}
+
+    unsafe extern "C" fn translate(_: *mut c_void) -> u64 {
+        0
+    }
+
+    const MEMORY: &PinnedMemory = &PinnedMemory {
+        qaeMemAllocNUMA: allocate,
+        qaeMemFreeNUMA: free,
+        qaeVirtToPhysNUMA: translate,
+    };
+
+    #[test]
+    fn a_child_leaves_memory_alone_that_it_does_not_inherit() {
+        let make = || {
+            let slot: &'static Slot = Box::leak(Box::new(Slot::new(MEMORY).expect("memory")));
+            slot.take();
+            slot.finish(CPA_STATUS_SUCCESS);
+            (UnderWay(slot), Pinned::new(MEMORY, 64).expect("memory"))
+        };
+        assert_in_child_of_same_number(make, |made| {
+            drop(made);
+            true
+        });
+    }
+}

@@ -3,19 +3,20 @@
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use std::{process, slice};
+use std::slice;
 
 use widelane_secret::wipe;
 
 use super::interface::{CpaFlatBuffer, NUMA_ANY_NODE, PinnedMemory};
+use crate::process;
 
 /// Bytes in pinned memory.
 pub(super) struct Pinned {
     memory: &'static PinnedMemory,
     bytes: NonNull<u8>,
     length: usize,
-    /// The process that has it: a child does not inherit pinned memory.
-    owner: u32,
+    /// [`process::identity`] of the process that has it: a child does not inherit pinned memory.
+    owner: u64,
 }
 
 // SAFETY: the bytes are owned, as by a `Box`.
@@ -34,7 +35,12 @@ impl Pinned {
         let bytes = NonNull::new(bytes.cast::<u8>())?;
         // SAFETY: allocated above, with this length.
         unsafe { ptr::write_bytes(bytes.as_ptr(), 0, length) };
-        Some(Pinned { memory, bytes, length, owner: process::id() })
+        Some(Pinned { memory, bytes, length, owner: process::identity() })
+    }
+
+    /// Whether this process has it: otherwise there are no bytes.
+    pub(super) fn is_own(&self) -> bool {
+        self.owner == process::identity()
     }
 
     /// The bytes, to be read and written while no device does.
@@ -53,7 +59,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        if self.owner != process::id() {
+        if !self.is_own() {
             return;
         }
         wipe(self.as_mut());

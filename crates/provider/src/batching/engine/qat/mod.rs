@@ -18,7 +18,7 @@ mod memory;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 
 use widelane_batch::{SLEEP_COST_NS, Tick};
@@ -101,8 +101,9 @@ const NO_MEMORY: &str = "no pinned memory left; raise LimitMEMLOCK= of the servi
 /// What instances are asked for by: the section of the configuration, where the system has one.
 const SECTION: &std::ffi::CStr = c"SSL";
 
-/// The process that has opened the library: what a child inherits of it is of no use.
-static OPENED_BY: AtomicU32 = AtomicU32::new(0);
+/// Whether this process has opened the library, or one that it was forked from: what a child
+/// inherits of it is of no use.
+static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The instance of a thread, or that there is none, and the process in which that was found.
@@ -116,9 +117,6 @@ pub(crate) fn instance() -> Option<&'static Instance> {
         return None;
     }
     let process = process::current();
-    if !process.is_own() {
-        return None;
-    }
     if !ptr::eq(FOUND.get().0, process) {
         FOUND.set((process, process.devices().and_then(Devices::next)));
     }
@@ -141,8 +139,7 @@ impl Devices {
     }
 
     fn try_open() -> Result<Self, String> {
-        let own = std::process::id();
-        if OPENED_BY.swap(own, Ordering::Relaxed) != 0 {
+        if IS_OPEN.swap(true, Ordering::Relaxed) {
             return Err("the process that forked this one uses it, and it cannot be shared".into());
         }
         let library: &'static Library = Box::leak(Box::new(Library::load()?));
