@@ -31,7 +31,7 @@ use core::ffi::{c_char, c_int, c_void};
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 8;
+pub const HOOKS_VERSION: u32 = 9;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -81,8 +81,6 @@ pub struct ProviderHooks {
     /// The calling thread begins to run a handshake's fibre, or has left it: what the provider
     /// keeps meanwhile of the handshake's secrets is wiped.
     pub fibre: extern "C" fn(is_begun: bool),
-    /// Number of parked requests of this thread not yet executed.
-    pub pending: extern "C" fn() -> usize,
     /// Whether a whole batch is parked on this thread.
     pub full: extern "C" fn() -> bool,
     /// Executes parked requests on the caller's stack. Returns how many requests were finished.

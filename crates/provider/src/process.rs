@@ -74,7 +74,7 @@ pub(crate) fn watch_forks() {
 /// finds no memory for them. A child inherits those of the thread that forked, but not the
 /// counters: if memory is short at its first handshake, their room is what libssl then lacks.
 pub(crate) fn begin_thread() {
-    event_loop::pending();
+    event_loop::begin_thread();
     kept::begin_thread();
     pool::begin_thread();
     kem::batch::begin_thread();

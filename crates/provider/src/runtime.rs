@@ -116,10 +116,6 @@ hook! {
         kept::fibre(is_begun);
     }
 
-    fn pending() -> usize, otherwise 0; {
-        event_loop::pending()
-    }
-
     fn full() -> bool, otherwise false; {
         event_loop::full()
     }
@@ -167,7 +163,6 @@ static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     version: HOOKS_VERSION,
     begin_thread,
     fibre,
-    pending,
     full,
     execute,
     wait_ns,

@@ -767,9 +767,6 @@ mod tests {
 
     extern "C" fn nothing() {}
     extern "C" fn hears(_: bool) {}
-    extern "C" fn none() -> usize {
-        0
-    }
     extern "C" fn no() -> bool {
         false
     }
@@ -797,7 +794,6 @@ mod tests {
         version: 0,
         begin_thread: nothing,
         fibre: hears,
-        pending: none,
         full: no,
         execute: executes,
         wait_ns: rests,
