@@ -15,7 +15,7 @@ use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::Secret;
+use crate::batching::Made;
 use crate::counters::{How, count_jobs};
 use crate::delegate::{Delegate, OnDemand, Owned, verify_digest};
 use crate::digest::Digest;
@@ -121,16 +121,6 @@ pub(crate) trait SignerKey: ManagedKey {
     }
 }
 
-/// What became of a signature.
-pub(crate) enum Made {
-    /// This.
-    Signature(Secret),
-    /// It is the default provider's to make.
-    Theirs,
-    /// There is none.
-    Failed,
-}
-
 /// What we have found out about a signature.
 pub(crate) enum Found {
     /// It is good.
@@ -191,12 +181,12 @@ impl Output {
     /// may be in use any more: a program may sign in place.
     unsafe fn write(&self, made: Made) -> Result<Option<c_int>, ()> {
         match made {
-            Made::Signature(made) if made.0.len() <= self.size => {
+            Made::Done(made) if made.0.len() <= self.size => {
                 // SAFETY: there is room for it; the rest is passed on to the caller.
                 unsafe { output(&made.0, self.signature, self.length) };
                 Ok(Some(1))
             }
-            Made::Signature(_) | Made::Failed => Ok(None),
+            Made::Done(_) | Made::Nothing => Ok(None),
             Made::Theirs => Err(()),
         }
     }

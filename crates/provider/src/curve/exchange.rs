@@ -10,8 +10,8 @@ use widelane_bridge::counters::OperationKind;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::KeyexchFunctions;
 
-use crate::batching::{self, Answer};
-use crate::counters::{How, count, count_jobs};
+use crate::batching::{self, Made};
+use crate::counters::{How, count_jobs};
 use crate::curve::batch::Derive;
 use crate::curve::key::Key;
 use crate::curve::keymgmt::{Ec, X25519};
@@ -98,7 +98,7 @@ impl Context {
     }
 
     /// Makes the secret; nothing if the default provider is to make it or to say why not.
-    fn derive(&self) -> Option<Answer> {
+    fn derive(&self) -> Option<Made> {
         let (_, key, peer) = self.operands()?;
         let (key, peer) = (Arc::clone(key), Arc::clone(peer));
         Some(batching::run(Derive { key, peer }))
@@ -203,14 +203,13 @@ entry! {
             }
             if size >= bytes {
                 match context.derive() {
-                    Some(Answer::Done(made)) => {
+                    Some(Made::Done(made)) => {
                         // SAFETY: there is room for it, and the core waits for the length.
                         unsafe { output(&made.0, secret, length) };
                         return Some(1);
                     }
-                    Some(Answer::Cancelled) => return None,
-                    Some(Answer::Failed) => count(&process::current().counters().fallbacks),
-                    Some(Answer::Rejected) | None => {}
+                    Some(Made::Nothing) => return None,
+                    Some(Made::Theirs) | None => {}
                 }
             }
         }

@@ -15,7 +15,7 @@ use widelane_secret::Mask;
 
 use crate::batching::kernel::{Outcome, Verdict, collect};
 use crate::batching::kinds::Kind;
-use crate::batching::{self, Answer, Operation, Request, Secret};
+use crate::batching::{self, Made, Operation, Request, Secret};
 use crate::choosing::ByPolicy;
 use crate::counters::{How, count_jobs};
 use crate::curve::key::Key as CurveKey;
@@ -128,13 +128,13 @@ pub(super) fn is_batched() -> bool {
 }
 
 /// Does an operation together with others; at once where there are no kernels.
-pub(super) fn run(operation: impl Operation) -> Answer {
+pub(super) fn run(operation: impl Operation) -> Made {
     if is_batched() {
         return batching::run(operation);
     }
     count_jobs(process::current().counters(), operation.kind(), How::Delegated, 1);
     let done = quietly(operation.libcrypto(), || operation.run_single());
-    done.map_or(Answer::Rejected, Answer::Done)
+    done.map_or(Made::Theirs, Made::Done)
 }
 
 /// How many jobs each kernel is for, and its room: with fewer jobs a kernel costs less. There are

@@ -9,8 +9,8 @@ use widelane_crypto::mlkem::SHARED_BYTES;
 use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam, PARAM_OCTET_STRING};
 use widelane_ossl_sys::dispatch::KemFunctions;
 
-use crate::batching::{Answer, Operation, Secret};
-use crate::counters::{How, count, count_jobs};
+use crate::batching::{Operation, Secret};
+use crate::counters::{How, count_jobs};
 use crate::curve::generation::ephemeral;
 use crate::delegate::Delegate;
 use crate::entry::{borrow, borrow_mut, entry, give, input, output, share, take};
@@ -107,13 +107,7 @@ impl Context {
         reason: Reason,
     ) -> Option<Secret> {
         let kind = operation.kind();
-        match batch::run(operation) {
-            Answer::Done(made) => return Some(made),
-            Answer::Cancelled => return None,
-            Answer::Failed => count(&process::current().counters().fallbacks),
-            Answer::Rejected => {}
-        }
-        self.delegate_to(kind, theirs, reason)
+        batch::run(operation).or_theirs(|| self.delegate_to(kind, theirs, reason))
     }
 
     /// Has the default provider do it, or say why not.
