@@ -16,7 +16,7 @@ use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
 use crate::batching::Made;
-use crate::counters::{How, count_jobs};
+use crate::counters::count_delegated;
 use crate::delegate::{Delegate, OnDemand, Owned, verify_digest};
 use crate::digest::Digest;
 use crate::entry::{
@@ -24,7 +24,7 @@ use crate::entry::{
 };
 use crate::instance::Instance;
 use crate::keymgmt::ManagedKey;
-use crate::{one_shot, params, process};
+use crate::{one_shot, params};
 
 /// An algorithm, and what differs between algorithms.
 pub(crate) trait Signer: Sized {
@@ -326,7 +326,7 @@ impl<A: Signer> Context<A> {
 
     pub(crate) fn count_delegated(&self) {
         let kind = self.key.as_ref().map_or(OperationKind::Other, |key| key.sign_kind());
-        count_jobs(process::current().counters(), kind, How::Delegated, 1);
+        count_delegated(kind);
     }
 
     /// Feeds the digest of the message, or has the default provider do it by `update`.
@@ -388,7 +388,7 @@ impl<A: Signer> Context<A> {
     /// Counts a verification that was begun by us and is left to the default provider.
     fn count_unverified(&self) {
         let kind = self.key.as_ref().map_or(OperationKind::Other, |key| key.verify_kind());
-        count_jobs(process::current().counters(), kind, How::Delegated, 1);
+        count_delegated(kind);
     }
 
     /// Signs a message that was digested.

@@ -11,7 +11,7 @@ use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::KeyexchFunctions;
 
 use crate::batching::{self, Made};
-use crate::counters::{How, count_jobs};
+use crate::counters::count_delegated;
 use crate::curve::batch::Derive;
 use crate::curve::key::Key;
 use crate::curve::keymgmt::{Ec, X25519};
@@ -20,7 +20,7 @@ use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{borrow, borrow_mut, describe, entry, forward, give, output, share, take};
 use crate::instance::Instance;
 use crate::keymgmt::Family;
-use crate::{params, process};
+use crate::params;
 
 /// Our functions for X25519.
 pub(crate) fn x25519_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
@@ -215,7 +215,7 @@ entry! {
         }
         if !secret.is_null() {
             let kind = operands.map_or(OperationKind::Other, |(curve, ..)| curve.derive_kind());
-            count_jobs(process::current().counters(), kind, How::Delegated, 1);
+            count_delegated(kind);
         }
         let (inner, derive) = (context.inner()?, context.functions().derive?);
         // SAFETY: a context of the default provider, and the core's buffers.

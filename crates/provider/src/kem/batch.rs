@@ -17,14 +17,14 @@ use crate::batching::kernel::{Outcome, Verdict, collect};
 use crate::batching::kinds::Kind;
 use crate::batching::{self, Made, Operation, Request, Secret};
 use crate::choosing::ByPolicy;
-use crate::counters::{How, count_jobs};
+use crate::counters::count_delegated;
 use crate::curve::key::Key as CurveKey;
 use crate::curve::{self, Curve};
 use crate::errors::quietly;
 use crate::kem::key::Key;
 use crate::kem::{Mechanism, single};
 use crate::pool::Message;
-use crate::{process, stack};
+use crate::stack;
 
 /// The kinds of operations that have kernels here.
 pub(crate) const KINDS: &[Kind] = &[
@@ -132,7 +132,7 @@ pub(super) fn run(operation: impl Operation) -> Made {
     if is_batched() {
         return batching::run(operation);
     }
-    count_jobs(process::current().counters(), operation.kind(), How::Delegated, 1);
+    count_delegated(operation.kind());
     let done = quietly(operation.libcrypto(), || operation.run_single());
     done.map_or(Made::Theirs, Made::Done)
 }

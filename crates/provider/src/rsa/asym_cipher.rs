@@ -11,15 +11,15 @@ use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::AsymCipherFunctions;
 
 use crate::batching::{self, Made, Secret};
-use crate::counters::{How, count_jobs};
+use crate::counters::count_delegated;
 use crate::delegate::{Delegate, Owned};
 use crate::entry::{
     begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
 };
 use crate::instance::Instance;
+use crate::params;
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
-use crate::{params, process};
 
 /// Our functions for encryption: those that the default provider has as well.
 pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
@@ -187,10 +187,7 @@ entry! {
                 }
                 Some(Made::Theirs) => {}
                 Some(Made::Nothing) => return None,
-                None => {
-                    let counters = process::current().counters();
-                    count_jobs(counters, context.kind(), How::Delegated, 1);
-                }
+                None => count_delegated(context.kind()),
             }
         }
         let decrypt = context.functions().decrypt?;
