@@ -2,6 +2,7 @@
 //! a fork.
 #![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
 
+use std::io;
 use std::os::unix;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -65,6 +66,14 @@ pub(crate) fn watch_forks() {
         // SAFETY: handlers that unwind nowhere; this object is never unloaded.
         unsafe { libc::pthread_atfork(Some(prepare), None, Some(forget)) };
     });
+}
+
+/// Whether there is no such process. `/proc` may hide those of other users (`hidepid`).
+pub(crate) fn has_ended(pid: u32) -> bool {
+    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return true };
+    // SAFETY: signal 0 reaches no process; the kernel only looks for it.
+    let missing = unsafe { libc::kill(pid, 0) } != 0;
+    missing && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Makes what the calling thread keeps: its variables, its large stack, and in a child, which is a
