@@ -32,13 +32,15 @@ pub(crate) fn text_in(key: &'static CStr, value: &CStr) -> OsslParam {
 }
 
 /// Bytes passed in; the core does not write to them.
-pub(crate) fn octets_in(key: &'static CStr, value: &mut [u8]) -> OsslParam {
-    OsslParam::new(key, PARAM_OCTET_STRING, value.as_mut_ptr().cast(), value.len())
+pub(crate) fn octets_in(key: &'static CStr, value: &[u8]) -> OsslParam {
+    let data = value.as_ptr().cast_mut().cast();
+    OsslParam::new(key, PARAM_OCTET_STRING, data, value.len())
 }
 
 /// A number passed in, in the machine's byte order; the core does not write to it.
-pub(crate) fn number_in(key: &'static CStr, value: &mut [u8]) -> OsslParam {
-    OsslParam::new(key, PARAM_UNSIGNED_INTEGER, value.as_mut_ptr().cast(), value.len())
+pub(crate) fn number_in(key: &'static CStr, value: &[u8]) -> OsslParam {
+    let data = value.as_ptr().cast_mut().cast();
+    OsslParam::new(key, PARAM_UNSIGNED_INTEGER, data, value.len())
 }
 
 /// The name of a parameter that can be asked for.

@@ -498,7 +498,7 @@ impl Key {
         let curve = *self.curve.get()?;
         let image = self.make_inner()?;
         let private = self.private.get().map(Private::as_bytes);
-        let mut params = KeyParams::new(curve, self.known_public(), private);
+        let params = KeyParams::new(curve, self.known_public(), private);
         let selection = params.selection();
         if selection & core::SELECT_KEYPAIR == 0 && curve.group_name().is_none() {
             // A key of X25519 without halves is one that was just made.
