@@ -24,12 +24,12 @@ use crate::params;
 
 /// Our functions for X25519.
 pub(crate) fn x25519_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
-    all::<X25519>().write_like(functions(delegate, Algorithm::X25519))
+    all::<X25519>().write_like(Algorithm::X25519.exchange(delegate))
 }
 
 /// Our functions for ECDH.
 pub(crate) fn ecdh_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
-    all::<Ec>().write_like(functions(delegate, Algorithm::Ec))
+    all::<Ec>().write_like(Algorithm::Ec.exchange(delegate))
 }
 
 const fn all<F: Family<Key = Key>>() -> KeyexchFunctions {
@@ -62,33 +62,13 @@ struct Context {
 
 impl Context {
     fn functions(&self) -> &KeyexchFunctions {
-        functions(&self.delegate, self.algorithm)
+        self.algorithm.exchange(&self.delegate)
     }
 
     /// The default provider's context, made now if there is none, with our keys.
     fn inner(&self) -> Option<*mut c_void> {
-        self.inner.get_or_make(|| self.make_inner())
-    }
-
-    fn make_inner(&self) -> Option<Owned> {
-        let functions = self.functions();
-        // SAFETY: the default provider's own context.
-        let inner =
-            Owned::adopt(unsafe { functions.newctx?(self.delegate.provctx) }, functions.freectx)?;
-        if let Some(key) = &self.key {
-            // SAFETY: context and key are the default provider's.
-            let begun = unsafe { functions.init?(inner.as_ptr(), key.inner()?, ptr::null()) };
-            if begun <= 0 {
-                return None;
-            }
-        }
-        if let Some(peer) = &self.peer {
-            // SAFETY: as above.
-            if unsafe { functions.set_peer?(inner.as_ptr(), peer.inner()?) } <= 0 {
-                return None;
-            }
-        }
-        Some(inner)
+        let (key, peer) = (self.key.as_deref(), self.peer.as_deref());
+        self.inner.get_or_make(|| begin(&self.delegate, self.algorithm, key, peer))
     }
 
     /// The keys and their curve, if the secret is ours to make.
@@ -105,12 +85,27 @@ impl Context {
     }
 }
 
-/// The default provider's functions for an algorithm that makes shared secrets.
-fn functions(delegate: &Delegate, algorithm: Algorithm) -> &KeyexchFunctions {
-    match algorithm {
-        Algorithm::X25519 => &delegate.algorithms.x25519_exchange.functions,
-        Algorithm::Ec | Algorithm::Ed25519 => &delegate.algorithms.ecdh.functions,
+/// A context of the default provider's for a shared secret of the keys that there are.
+pub(super) fn begin(
+    delegate: &Delegate,
+    algorithm: Algorithm,
+    key: Option<&Key>,
+    peer: Option<&Key>,
+) -> Option<Owned> {
+    let functions = algorithm.exchange(delegate);
+    // SAFETY: the default provider's own context.
+    let inner = Owned::adopt(unsafe { functions.newctx?(delegate.provctx) }, functions.freectx)?;
+    if let Some(key) = key {
+        // SAFETY: context and key are the default provider's.
+        let begun = unsafe { functions.init?(inner.as_ptr(), key.inner()?, ptr::null()) };
+        (begun > 0).then_some(())?;
     }
+    if let Some(peer) = peer {
+        // SAFETY: as above.
+        let is_set = unsafe { functions.set_peer?(inner.as_ptr(), peer.inner()?) > 0 };
+        is_set.then_some(())?;
+    }
+    Some(inner)
 }
 
 entry! {
@@ -239,8 +234,8 @@ entry! {
 }
 
 describe! {
-    gettable_ctx_params<F: Family<Key = Key>>(Context, |delegate| functions(delegate, F::KIND));
-    settable_ctx_params<F: Family<Key = Key>>(Context, |delegate| functions(delegate, F::KIND));
+    gettable_ctx_params<F: Family<Key = Key>>(Context, |delegate| F::KIND.exchange(delegate));
+    settable_ctx_params<F: Family<Key = Key>>(Context, |delegate| F::KIND.exchange(delegate));
 }
 
 forward! {
