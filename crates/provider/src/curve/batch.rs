@@ -17,6 +17,7 @@ use crate::batching::{Conclusion, Operation, Request, Secret, Skill, Task};
 use crate::choosing::{is_open, merged};
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
+use crate::signature::SignerKey;
 use crate::stack;
 
 /// The kinds of operations that have kernels here.

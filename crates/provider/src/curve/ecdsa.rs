@@ -52,11 +52,11 @@ enum What {
 
 impl SignerKey for Key {
     fn sign_kind(&self) -> OperationKind {
-        self.sign_kind()
+        self.known_curve().map_or(OperationKind::Other, Curve::sign_kind)
     }
 
     fn verify_kind(&self) -> OperationKind {
-        self.verify_kind()
+        self.known_curve().map_or(OperationKind::Other, Curve::verify_kind)
     }
 }
 

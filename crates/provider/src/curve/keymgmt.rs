@@ -115,7 +115,13 @@ impl ManagedKey for Key {
     }
 
     fn matches(&self, other: &Self, selection: c_int) -> Option<bool> {
-        self.matches(other, selection)
+        let with_halves = selection & core::SELECT_KEYPAIR != 0;
+        let with_public = selection & core::SELECT_PUBLIC_KEY != 0;
+        if !self.is_ours() || !other.is_ours() || with_halves && !with_public {
+            return None;
+        }
+        let same_curve = self.known_curve()? == other.known_curve()?;
+        Some(same_curve && (!with_halves || self.known_public()? == other.known_public()?))
     }
 
     unsafe fn import(&self, selection: c_int, params: *const OsslParam) -> bool {
