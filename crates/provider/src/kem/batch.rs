@@ -284,7 +284,7 @@ fn derive(
     };
     let pairs: Vec<(&CurveKey, &CurveKey)> =
         pairs.into_iter().map(|(key, peer)| Some((&**key?, &**peer?))).collect::<Option<_>>()?;
-    let derived = derive_pairs(curve, &pairs, by_kernels)?;
+    let derived = derive_pairs(curve, &pairs, by_kernels);
     let written = derived.iter().zip(secrets).map(|(outcome, secret)| match outcome {
         Outcome::Done(made) => {
             mechanism.parts_mut(secret, made.0.len()).1.copy_from_slice(&made.0);
@@ -296,19 +296,15 @@ fn derive(
     Some(written.collect())
 }
 
-fn derive_pairs(
-    curve: Curve,
-    pairs: &[(&CurveKey, &CurveKey)],
-    by_kernels: bool,
-) -> Option<Vec<Outcome>> {
+fn derive_pairs(curve: Curve, pairs: &[(&CurveKey, &CurveKey)], by_kernels: bool) -> Vec<Outcome> {
     if by_kernels && let Some(derived) = curve::batch::derive_pairs(curve, pairs) {
-        return Some(derived);
+        return derived;
     }
     let derive = |(key, peer): &(&CurveKey, &CurveKey)| {
         let derived = quietly(&key.delegate().libcrypto, || curve::single::derive(key, peer));
         derived.map_or(Outcome::Rejected, Outcome::Done)
     };
-    Some(pairs.iter().map(derive).collect())
+    pairs.iter().map(derive).collect()
 }
 
 fn settle(

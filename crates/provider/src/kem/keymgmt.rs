@@ -13,12 +13,12 @@ use widelane_ossl_sys::core::{
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::batching::Secret;
-use crate::entry::{borrow, borrow_mut, entry, give, lend, take, take_back};
+use crate::entry::{Nth, Place, borrow, borrow_mut, entry, give, lend, take, take_back};
 use crate::errors::raise;
 use crate::instance::Instance;
+use crate::kem::MECHANISMS;
 use crate::kem::generation::Generation;
 use crate::kem::key::{Key, Reason};
-use crate::kem::{MECHANISMS, Nth, Place};
 use crate::params::{self, Array, Value};
 
 /// Our functions for the keys of a mechanism, given by its place.
