@@ -44,7 +44,7 @@ use crate::interpreters;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, may_park_in, provider};
-use crate::real::{self, OpenSsl};
+use crate::real::{self, OpenSsl, SSL_ERROR_SSL, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE};
 use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
@@ -64,9 +64,6 @@ pub(crate) use tickets::has_more_tickets;
 
 const SSL_CTRL_MODE: c_int = 33;
 const SSL_MODE_ASYNC: c_long = 0x100;
-const SSL_ERROR_SSL: c_int = 1;
-const SSL_ERROR_WANT_READ: c_int = 2;
-const SSL_ERROR_WANT_WRITE: c_int = 3;
 const OSSL_QUIC1_VERSION: c_int = 1;
 const SSL_READING: c_int = 3;
 const SSL_WRITING: c_int = 2;

@@ -19,6 +19,7 @@ use crate::curve::key::Key;
 use crate::curve::verified::Statement;
 use crate::curve::{Curve, single};
 use crate::delegate::{Delegate, SignContext};
+use crate::digest::DIGEST_BYTES_MAX;
 use crate::signature::{Context, Found, Signer, SignerKey};
 use crate::{digest, params};
 
@@ -219,6 +220,3 @@ fn sign_delegated(
     SignContext::begin(&context.delegate, functions, key.inner()?, &set)?
         .signature(digest, size.min(single::SIGNATURE_BYTES_MAX))
 }
-
-/// Longest digest of libcrypto: `EVP_MAX_MD_SIZE`.
-const DIGEST_BYTES_MAX: usize = 64;

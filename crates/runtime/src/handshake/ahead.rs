@@ -22,13 +22,12 @@ use std::ffi::CString;
 
 use widelane_bridge::hooks::ProviderHooks;
 
-use super::{Call, Handshake, SSL_ERROR_SSL, SSL_READ_EARLY_DATA_SUCCESS, State, park};
+use super::{Call, Handshake, SSL_READ_EARLY_DATA_SUCCESS, State, park};
 use crate::event_loop::EventLoop;
-use crate::real::{self, OpenSsl};
+use crate::real::{
+    self, OpenSsl, SSL_ERROR_NONE, SSL_ERROR_SSL, SSL_ERROR_SYSCALL, SSL_ERROR_ZERO_RETURN,
+};
 
-const SSL_ERROR_NONE: c_int = 0;
-const SSL_ERROR_SYSCALL: c_int = 5;
-const SSL_ERROR_ZERO_RETURN: c_int = 6;
 const ERR_LIB_SYS: c_int = 2;
 const ERR_TXT_STRING: c_int = 2;
 

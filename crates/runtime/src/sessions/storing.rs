@@ -12,12 +12,11 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use core::{mem, ptr};
 
 use crate::handshake::Means;
-use crate::real::{self, OpenSsl};
+use crate::real::{self, OpenSsl, TLS1_3_VERSION};
 
 /// What libssl calls for a new session; it keeps a reference if it returns 1.
 pub(crate) type NewSession = extern "C-unwind" fn(ssl: *mut c_void, session: *mut c_void) -> c_int;
 
-const TLS1_3_VERSION: c_int = 0x0304;
 const SSL_OP_NO_TICKET: u64 = 1 << 14;
 const SSL_OP_NO_ANTI_REPLAY: u64 = 1 << 24;
 
