@@ -11,8 +11,7 @@
 //!    unguarded). There is no OpenSSL ASYNC job: `ASYNC_get_current_job` returns null.
 //! 2. The provider's sign operation asks [`RuntimeHooks::current`]; a non-null answer means it may
 //!    park: it queues its request with that handle on this thread's lanes and calls
-//!    [`RuntimeHooks::pause`] until the request is finished or cancelled:
-//!    `while request.waits() { pause() }`.
+//!    [`RuntimeHooks::pause`] until the request is finished or cancelled, but not for ever.
 //! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it
 //!    calls [`ProviderHooks::execute`]. Otherwise the call returns that it is to be repeated later.
 //! 4. When the server is about to sleep in `epoll_wait`, the runtime asks

@@ -83,7 +83,7 @@ pub(crate) fn current() -> Option<Handshake> {
 }
 
 /// Leaves the fibre of the current handshake until the runtime resumes it, which may be before its
-/// request is finished: `while request.waits() { pause() }`.
+/// request is finished.
 pub(crate) fn pause() {
     if let Some(hooks) = hooks() {
         (hooks.pause)();

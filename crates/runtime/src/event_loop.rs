@@ -433,17 +433,6 @@ pub(crate) fn finish_before_sleep() {
     });
 }
 
-/// How long the program wants to wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timeout {
-    /// Not at all.
-    Zero,
-    /// So many nanoseconds.
-    Ns(u64),
-    /// Until something happens.
-    Endless,
-}
-
 /// The same before a call that may wait for a connection to `listener`. It does not if that is
 /// non-blocking, or registered with epoll: such a listener is asked when it has one.
 pub(crate) fn finish_before_accept(listener: c_int) {
@@ -457,6 +446,17 @@ pub(crate) fn finish_before_accept(listener: c_int) {
     if flags >= 0 && flags & libc::O_NONBLOCK == 0 {
         finish_before_sleep();
     }
+}
+
+/// How long the program wants to wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timeout {
+    /// Not at all.
+    Zero,
+    /// So many nanoseconds.
+    Ns(u64),
+    /// Until something happens.
+    Endless,
 }
 
 /// How long one of the waiting functions is to wait.

@@ -213,7 +213,7 @@ impl Generation {
             unsafe { libc::close(descriptor) };
         }
         let memory = ptr::from_ref(self.shared).cast_mut().cast();
-        // SAFETY: mapped by `map`, with this size; no reference to it is left.
+        // SAFETY: mapped by `widelane_reserve::shared`, with this size; no reference to it is left.
         unsafe { libc::munmap(memory, size_of::<Shared>()) };
     }
 
