@@ -156,7 +156,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/cipher/cbc_hmac.rs",
         "crates/provider/src/cipher/chacha.rs",
         "crates/provider/src/cipher/context.rs",
-        "crates/provider/src/cipher/doors.rs",
+        "crates/provider/src/cipher/entries.rs",
         "crates/provider/src/cipher/gcm.rs",
         "crates/provider/src/cipher/piece.rs",
         "crates/provider/src/counters/file.rs",
