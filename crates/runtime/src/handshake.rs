@@ -17,13 +17,13 @@
 
 mod abandon;
 mod ahead;
+mod empty_input;
+mod first;
 mod goodbye;
 mod left_alone;
-mod means;
-mod plug;
+mod notified;
 mod references;
 mod round_trip;
-mod settle;
 mod tickets;
 
 use core::cell::{Cell, OnceCell};
@@ -49,17 +49,17 @@ use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Held;
+use empty_input::EmptyInput;
+pub(crate) use empty_input::descriptor_behind;
+pub(crate) use first::handshake_first;
+use first::is_first;
 pub(crate) use goodbye::hold_goodbye;
 use left_alone::is_left_alone;
 pub(crate) use left_alone::leave_alone_within;
-pub(crate) use means::Means;
-use plug::Plug;
-pub(crate) use plug::descriptor_behind;
+pub(crate) use notified::Notified;
 pub(crate) use references::add_reference;
 use references::{as_count, count_of};
 pub(crate) use round_trip::receives;
-use settle::is_first;
-pub(crate) use settle::settle;
 pub(crate) use tickets::has_more_tickets;
 
 const SSL_CTRL_MODE: c_int = 33;
@@ -163,7 +163,7 @@ pub(crate) struct Handshake {
     descriptor: c_int,
     /// How often the descriptor's number had been closed before.
     closes: u32,
-    means: Means,
+    notified: Notified,
     wanted: Cell<Wanted>,
     wait: Cell<Wait>,
     stack: Cell<Option<Stack>>,
@@ -247,7 +247,7 @@ impl Handshake {
         self.may_park.set(false);
         // What `go_on_unasked` would have undone.
         registry::let_go(self.descriptor);
-        plug::forget(self.ssl);
+        empty_input::forget(self.ssl);
         event_loop.recycle(self);
         self.set_state(State::Idle);
     }
@@ -407,9 +407,9 @@ fn advance(
 /// the lanes.
 fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.set_state(State::Parked);
-    let (wanted, wait) = match handshake.means {
-        Means::Posts => (Wanted::Read, event_loop.closing(|closing| closing.park_shared())),
-        Means::Event | Means::Asks => {
+    let (wanted, wait) = match handshake.notified {
+        Notified::ByPost => (Wanted::Read, event_loop.closing(|closing| closing.park_shared())),
+        Notified::ByEvent | Notified::Asks => {
             let registration = registry::look_up(handshake.descriptor);
             let wanted = Wanted::choose(registration, event_loop.waiting());
             (wanted, event_loop.closing(|closing| closing.park()))
@@ -474,11 +474,11 @@ pub(crate) fn go_on_unasked(
     }
     // What the program has left in its error queue is neither touched nor mistaken for this one's.
     let errors = Held::take(openssl, 0);
-    let plug = Plug::insert(openssl, handshake.ssl, handshake.descriptor);
+    let empty = EmptyInput::insert(openssl, handshake.ssl, handshake.descriptor);
     let ended = ahead::run(hooks, event_loop, openssl, handshake);
     let waits_for_peer = ended.as_ref().is_some_and(|it| it.error() == SSL_ERROR_WANT_READ);
-    if let Some(plug) = plug {
-        plug.remove(openssl, waits_for_peer);
+    if let Some(empty) = empty {
+        empty.remove(openssl, waits_for_peer);
     }
     errors.restore(openssl);
     if let Some(ended) = ended {
@@ -581,11 +581,11 @@ fn take_in(
         return None;
     }
     let descriptor = (openssl.SSL_get_fd)(ssl);
-    let means = Means::of(openssl, ssl, descriptor)?;
-    if means == Means::Posts {
+    let notified = Notified::of(openssl, ssl, descriptor)?;
+    if notified == Notified::ByPost {
         methods::keep_for_program();
     }
-    round_trip::begin(means);
+    round_trip::begin(notified);
     let index = extra_data_index(openssl)?;
     let handshake = Box::into_raw(Box::new(Handshake {
         ssl,
@@ -594,7 +594,7 @@ fn take_in(
         state: AtomicU8::new(State::Idle as u8),
         descriptor,
         closes: registry::closes(descriptor),
-        means,
+        notified,
         wanted: Cell::new(Wanted::Write),
         wait: Cell::new(Wait::default()),
         stack: Cell::new(None),
@@ -701,7 +701,7 @@ pub(crate) extern "C" fn current() -> Handle {
         let state = (openssl.SSL_state_string)(handshake.ssl);
         // SAFETY: libssl's own constant strings.
         let state = unsafe { CStr::from_ptr(state) };
-        let may_park = handshake.may_park.get() && may_park_in(state, handshake.means);
+        let may_park = handshake.may_park.get() && may_park_in(state, handshake.notified);
         may_park.then(|| handle(handshake))
     });
     current.flatten().unwrap_or(ptr::null_mut())
@@ -729,11 +729,11 @@ pub(crate) extern "C" fn completed(handle: Handle) {
         if handshake.state() == State::Parked {
             handshake.set_state(State::Ready);
             event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
-            match handshake.means {
-                Means::Event => event_loop.add_to_ready(handshake),
-                Means::Asks if handshake.may_go_ahead() => event_loop.warm.push(handshake),
-                Means::Asks => {}
-                Means::Posts => event_loop.own.push(handshake),
+            match handshake.notified {
+                Notified::ByEvent => event_loop.add_to_ready(handshake),
+                Notified::Asks if handshake.may_go_ahead() => event_loop.warm.push(handshake),
+                Notified::Asks => {}
+                Notified::ByPost => event_loop.own.push(handshake),
             }
         }
     });

@@ -209,7 +209,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/groups.rs",
         "crates/runtime/src/handshake.rs",
         "crates/runtime/src/handshake/ahead.rs",
-        "crates/runtime/src/handshake/means.rs",
+        "crates/runtime/src/handshake/notified.rs",
         "crates/runtime/src/handshake/round_trip.rs",
         "crates/runtime/src/handshake/tickets.rs",
         "crates/runtime/src/interpose/bio.rs",

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_void};
 
-use super::{Handshake, Means};
+use super::{Handshake, Notified};
 use crate::cork;
 use crate::event_loop::EventLoop;
 use crate::real::{self, OpenSsl, TLS1_3_VERSION};
@@ -35,9 +35,9 @@ impl Handshake {
         if has_more {
             self.tickets.set(written);
         } else {
-            match self.means {
-                Means::Asks => cork::hold_next(),
-                Means::Event | Means::Posts => cork::hold(self.ssl, self.descriptor),
+            match self.notified {
+                Notified::Asks => cork::hold_next(),
+                Notified::ByEvent | Notified::ByPost => cork::hold(self.ssl, self.descriptor),
             }
         }
         has_more

@@ -11,7 +11,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use core::{mem, ptr};
 
-use crate::handshake::Means;
+use crate::handshake::Notified;
 use crate::real::{self, OpenSsl, TLS1_3_VERSION};
 
 /// What libssl calls for a new session; it keeps a reference if it returns 1.
@@ -70,5 +70,5 @@ fn is_needless(openssl: &OpenSsl, ssl: *mut c_void) -> bool {
         && (openssl.SSL_version)(ssl) == TLS1_3_VERSION
         && options & SSL_OP_NO_TICKET == 0
         && !is_replay_refused
-        && Means::is_haproxy(openssl, ssl)
+        && Notified::is_haproxy(openssl, ssl)
 }
