@@ -48,7 +48,7 @@ use crate::real::{self, OpenSsl, SSL_ERROR_SSL, SSL_ERROR_WANT_READ, SSL_ERROR_W
 use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
-use ahead::Held;
+use ahead::Outcome;
 use empty_input::EmptyInput;
 pub(crate) use empty_input::descriptor_behind;
 pub(crate) use first::handshake_first;
@@ -175,7 +175,7 @@ pub(crate) struct Handshake {
     has_read_early_data: Cell<bool>,
     result: Cell<Option<c_int>>,
     /// What [`State::Held`] holds.
-    held: Cell<Option<Held>>,
+    held: Cell<Option<Outcome>>,
     /// Early data that was read and not yet returned to the program.
     early_data: Cell<Vec<u8>>,
     /// Whether it was made to wait for company.
@@ -473,7 +473,7 @@ pub(crate) fn go_on_unasked(
         return false;
     }
     // What the program has left in its error queue is neither touched nor mistaken for this one's.
-    let errors = Held::take(openssl, 0);
+    let errors = Outcome::take(openssl, 0);
     let empty = EmptyInput::insert(openssl, handshake.ssl, handshake.descriptor);
     let ended = ahead::run(hooks, event_loop, openssl, handshake);
     let waits_for_peer = ended.as_ref().is_some_and(|it| it.error() == SSL_ERROR_WANT_READ);
@@ -510,7 +510,7 @@ pub(crate) fn go_on_by_themselves(
             continue;
         }
         // What the call at hand has left in its error queue is not this one's.
-        let errors = Held::take(openssl, 0);
+        let errors = Outcome::take(openssl, 0);
         if let Some(ended) = ahead::run(hooks, event_loop, openssl, handshake) {
             ended.release();
         }

@@ -6,12 +6,12 @@
 
 mod cbc_hmac;
 mod chacha;
-mod common;
 mod context;
 mod entries;
 mod gcm;
 mod multi_block;
 mod piece;
+mod tagged;
 mod tally;
 
 use std::ffi::CStr;

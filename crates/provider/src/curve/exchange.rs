@@ -19,7 +19,7 @@ use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{borrow, borrow_mut, describe, entry, forward, give, output, share, take};
 use crate::instance::Instance;
-use crate::keymgmt::Family;
+use crate::keymgmt::KeyFamily;
 use crate::params;
 
 /// Our functions for X25519.
@@ -32,7 +32,7 @@ pub(crate) fn ecdh_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
     all::<Ec>().write_like(Algorithm::Ec.exchange(delegate))
 }
 
-const fn all<F: Family<Key = Key>>() -> KeyexchFunctions {
+const fn all<F: KeyFamily<Key = Key>>() -> KeyexchFunctions {
     KeyexchFunctions {
         newctx: Some(newctx::<F>),
         init: Some(init),
@@ -109,7 +109,7 @@ pub(super) fn begin(
 }
 
 entry! {
-    fn newctx<F: Family<Key = Key>>(provctx: *mut c_void) -> *mut c_void {
+    fn newctx<F: KeyFamily<Key = Key>>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         let (ours, key, peer, inner) = (true, None, None, OnDemand::default());
@@ -234,8 +234,8 @@ entry! {
 }
 
 describe! {
-    gettable_ctx_params<F: Family<Key = Key>>(Context, |delegate| F::KIND.exchange(delegate));
-    settable_ctx_params<F: Family<Key = Key>>(Context, |delegate| F::KIND.exchange(delegate));
+    gettable_ctx_params<F: KeyFamily<Key = Key>>(Context, |delegate| F::KIND.exchange(delegate));
+    settable_ctx_params<F: KeyFamily<Key = Key>>(Context, |delegate| F::KIND.exchange(delegate));
 }
 
 forward! {

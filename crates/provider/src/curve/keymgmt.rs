@@ -12,7 +12,7 @@ use crate::curve::key::Key;
 use crate::curve::params::Plain;
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::Delegate;
-use crate::keymgmt::{Family, ManagedKey};
+use crate::keymgmt::{KeyFamily, ManagedKey};
 use crate::params::{self, Array, Value};
 
 /// Keys of [`Algorithm::Ec`].
@@ -24,17 +24,17 @@ pub(crate) enum Ed25519 {}
 /// Keys of [`Algorithm::X25519`].
 pub(crate) enum X25519 {}
 
-impl Family for Ec {
+impl KeyFamily for Ec {
     type Key = Key;
     const KIND: Algorithm = Algorithm::Ec;
 }
 
-impl Family for Ed25519 {
+impl KeyFamily for Ed25519 {
     type Key = Key;
     const KIND: Algorithm = Algorithm::Ed25519;
 }
 
-impl Family for X25519 {
+impl KeyFamily for X25519 {
     type Key = Key;
     const KIND: Algorithm = Algorithm::X25519;
 }

@@ -14,7 +14,7 @@ use widelane_ossl_sys::Libcrypto;
 use widelane_secret::Mask;
 
 use crate::batching::kernel::{Outcome, Verdict, collect};
-use crate::batching::kinds::Kind;
+use crate::batching::kinds::BatchedKind;
 use crate::batching::{self, Made, Operation, Request, Secret};
 use crate::choosing::ByPolicy;
 use crate::counters::count_delegated;
@@ -27,22 +27,22 @@ use crate::pool::Message;
 use crate::stack;
 
 /// The kinds of operations that have kernels here.
-pub(crate) const KINDS: &[Kind] = &[
-    Kind::pooled(OperationKind::MlKem512Generate, kernels),
-    Kind::pooled(OperationKind::MlKem768Generate, kernels),
-    Kind::pooled(OperationKind::MlKem1024Generate, kernels),
-    Kind::new(OperationKind::X25519MlKem768Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::X25519MlKem768Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::MlKem512Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::MlKem512Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::MlKem768Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::MlKem768Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::MlKem1024Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::MlKem1024Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::Secp256r1MlKem768Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::Secp256r1MlKem768Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::Secp384r1MlKem1024Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::Secp384r1MlKem1024Decapsulate, kernels, decapsulate),
+pub(crate) const KINDS: &[BatchedKind] = &[
+    BatchedKind::pooled(OperationKind::MlKem512Generate, kernels),
+    BatchedKind::pooled(OperationKind::MlKem768Generate, kernels),
+    BatchedKind::pooled(OperationKind::MlKem1024Generate, kernels),
+    BatchedKind::new(OperationKind::X25519MlKem768Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::X25519MlKem768Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::MlKem512Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::MlKem512Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::MlKem768Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::MlKem768Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::MlKem1024Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::MlKem1024Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::Secp256r1MlKem768Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::Secp256r1MlKem768Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::Secp384r1MlKem1024Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::Secp384r1MlKem1024Decapsulate, kernels, decapsulate),
 ];
 
 /// ML-KEM by parameter set.

@@ -66,7 +66,7 @@ pub(super) fn run<'a>(
     };
     let error = real::SSL_get_error(handshake.ssl, result);
     if is_final(error) {
-        handshake.held.set(Some(Held::take(openssl, result)));
+        handshake.held.set(Some(Outcome::take(openssl, result)));
     }
     Some(Ended { handshake, error })
 }
@@ -143,7 +143,7 @@ fn is_final(error: c_int) -> bool {
 }
 
 /// How a handshake ended: its result, and what it left in `errno` and in the error queue.
-pub(super) struct Held {
+pub(super) struct Outcome {
     result: c_int,
     errno: c_int,
     errors: Vec<Error>,
@@ -159,7 +159,7 @@ struct Error {
     function: CString,
 }
 
-impl Held {
+impl Outcome {
     /// Moves everything in the thread's error queue here.
     pub(super) fn take(openssl: &OpenSsl, result: c_int) -> Self {
         let errno = real::errno();
