@@ -11,8 +11,7 @@
 //!    unguarded). There is no OpenSSL ASYNC job: `ASYNC_get_current_job` returns null.
 //! 2. The provider's sign operation asks [`RuntimeHooks::current`]; a non-null answer means it may
 //!    park: it queues its request with that handle on this thread's lanes and calls
-//!    [`RuntimeHooks::pause`] until the request is finished or cancelled:
-//!    `while request.waits() { pause() }`.
+//!    [`RuntimeHooks::pause`] until the request is finished or cancelled, but not for ever.
 //! 3. Back on the thread's own stack the runtime asks [`ProviderHooks::full`]; if lanes are full it
 //!    calls [`ProviderHooks::execute`]. Otherwise the call returns that it is to be repeated later.
 //! 4. When the server is about to sleep in `epoll_wait`, the runtime asks
@@ -31,7 +30,7 @@ use core::ffi::{c_char, c_int, c_void};
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 8;
+pub const HOOKS_VERSION: u32 = 9;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -81,8 +80,6 @@ pub struct ProviderHooks {
     /// The calling thread begins to run a handshake's fibre, or has left it: what the provider
     /// keeps meanwhile of the handshake's secrets is wiped.
     pub fibre: extern "C" fn(is_begun: bool),
-    /// Number of parked requests of this thread not yet executed.
-    pub pending: extern "C" fn() -> usize,
     /// Whether a whole batch is parked on this thread.
     pub full: extern "C" fn() -> bool,
     /// Executes parked requests on the caller's stack. Returns how many requests were finished.

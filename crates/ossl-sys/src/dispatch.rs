@@ -4,12 +4,26 @@
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem::transmute;
 
-use crate::core::{OsslCallback, OsslCoreBio, OsslDispatch, OsslParam, OsslPassphraseCallback};
+use crate::core::{
+    self, OsslCallback, OsslCoreBio, OsslDispatch, OsslParam, OsslPassphraseCallback,
+};
+
+/// The functions of an operation.
+pub trait Table: Sized {
+    /// The number of the operation.
+    const OPERATION: c_int;
+
+    /// Reads a table of functions; unknown numbers are skipped.
+    ///
+    /// # Safety
+    /// `table` must be a table of this operation, ended by [`OsslDispatch::END`].
+    unsafe fn read(table: *const OsslDispatch) -> Self;
+}
 
 macro_rules! table {
     (
         $(#[$doc:meta])*
-        $name:ident { $($field:ident: $number:literal => fn($($arg:ty),*) $(-> $ret:ty)?,)* }
+        $name:ident of $operation:ident { $($field:ident: $number:literal => fn($($arg:ty),*) $(-> $ret:ty)?,)* }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
@@ -18,12 +32,10 @@ macro_rules! table {
             $(pub $field: Option<unsafe extern "C" fn($($arg),*) $(-> $ret)?>,)*
         }
 
-        impl $name {
-            /// Reads a table of functions; unknown numbers are skipped.
-            ///
-            /// # Safety
-            /// `table` must be a table of this operation, ended by [`OsslDispatch::END`].
-            pub unsafe fn read(mut table: *const OsslDispatch) -> Self {
+        impl Table for $name {
+            const OPERATION: c_int = core::$operation;
+
+            unsafe fn read(mut table: *const OsslDispatch) -> Self {
                 let mut functions = Self::default();
                 loop {
                     // SAFETY: the end, where this loop leaves, has not been seen yet.
@@ -45,7 +57,9 @@ macro_rules! table {
                     table = unsafe { table.add(1) };
                 }
             }
+        }
 
+        impl $name {
             /// Writes the table for the core: those functions that `like` has as well, and the end.
             pub fn write_like(&self, like: &Self) -> Box<[OsslDispatch]> {
                 let mut table = Vec::new();
@@ -68,7 +82,7 @@ macro_rules! table {
 
 table! {
     /// `OSSL_OP_CIPHER`.
-    CipherFunctions {
+    CipherFunctions of OP_CIPHER {
         newctx: 1 => fn(*mut c_void) -> *mut c_void,
         encrypt_init: 2 => fn(
             *mut c_void, *const c_uchar, usize, *const c_uchar, usize, *const OsslParam
@@ -96,7 +110,7 @@ table! {
 
 table! {
     /// `OSSL_OP_KEYMGMT`.
-    KeymgmtFunctions {
+    KeymgmtFunctions of OP_KEYMGMT {
         new: 1 => fn(*mut c_void) -> *mut c_void,
         gen_init: 2 => fn(*mut c_void, c_int, *const OsslParam) -> *mut c_void,
         gen_set_template: 3 => fn(*mut c_void, *mut c_void) -> c_int,
@@ -123,7 +137,7 @@ table! {
 
 table! {
     /// `OSSL_OP_KDF`.
-    KdfFunctions {
+    KdfFunctions of OP_KDF {
         newctx: 1 => fn(*mut c_void) -> *mut c_void,
         dupctx: 2 => fn(*mut c_void) -> *mut c_void,
         freectx: 3 => fn(*mut c_void),
@@ -138,7 +152,7 @@ table! {
 
 table! {
     /// `OSSL_OP_KEYEXCH`.
-    KeyexchFunctions {
+    KeyexchFunctions of OP_KEYEXCH {
         newctx: 1 => fn(*mut c_void) -> *mut c_void,
         init: 2 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
         derive: 3 => fn(*mut c_void, *mut c_uchar, *mut usize, usize) -> c_int,
@@ -154,7 +168,7 @@ table! {
 
 table! {
     /// `OSSL_OP_SIGNATURE`.
-    SignatureFunctions {
+    SignatureFunctions of OP_SIGNATURE {
         newctx: 1 => fn(*mut c_void, *const c_char) -> *mut c_void,
         sign_init: 2 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
         sign: 3 => fn(
@@ -200,7 +214,7 @@ table! {
 
 table! {
     /// `OSSL_OP_ASYM_CIPHER`.
-    AsymCipherFunctions {
+    AsymCipherFunctions of OP_ASYM_CIPHER {
         newctx: 1 => fn(*mut c_void) -> *mut c_void,
         encrypt_init: 2 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
         encrypt: 3 => fn(
@@ -221,7 +235,7 @@ table! {
 
 table! {
     /// `OSSL_OP_KEM`.
-    KemFunctions {
+    KemFunctions of OP_KEM {
         newctx: 1 => fn(*mut c_void) -> *mut c_void,
         encapsulate_init: 2 => fn(*mut c_void, *mut c_void, *const OsslParam) -> c_int,
         encapsulate: 3 => fn(
@@ -240,7 +254,7 @@ table! {
 
 table! {
     /// `OSSL_OP_ENCODER`.
-    EncoderFunctions {
+    EncoderFunctions of OP_ENCODER {
         newctx: 1 => fn(*mut c_void) -> *mut c_void,
         freectx: 2 => fn(*mut c_void),
         set_ctx_params: 5 => fn(*mut c_void, *const OsslParam) -> c_int,

@@ -149,10 +149,6 @@ functions! {
     EVP_MD_free(*mut EvpMd);
     /// The provider that has a digest.
     EVP_MD_get0_provider(*const EvpMd) -> *const OsslProvider;
-    /// Bytes of a digest.
-    EVP_MD_get_size(*const EvpMd) -> c_int;
-    /// Whether a digest has a name.
-    EVP_MD_is_a(*const EvpMd, *const c_char) -> c_int;
     /// Makes a digest context.
     EVP_MD_CTX_new() -> *mut EvpMdCtx;
     /// Copies a digest context.
@@ -178,8 +174,6 @@ functions! {
     RAND_get0_public(*mut OsslLibCtx) -> *mut EvpRandCtx;
     /// This thread's generator of bytes for secrets, made now if there is none.
     RAND_get0_private(*mut OsslLibCtx) -> *mut EvpRandCtx;
-    /// Wipes memory.
-    OPENSSL_cleanse(*mut c_void, usize);
 
     /// Begins an error record of this thread.
     ERR_new();

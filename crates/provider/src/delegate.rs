@@ -13,7 +13,7 @@ use widelane_ossl_sys::core::{
 };
 use widelane_ossl_sys::dispatch::{
     AsymCipherFunctions, CipherFunctions, EncoderFunctions, KdfFunctions, KemFunctions,
-    KeyexchFunctions, KeymgmtFunctions, SignatureFunctions,
+    KeyexchFunctions, KeymgmtFunctions, SignatureFunctions, Table,
 };
 
 use crate::batching::Secret;
@@ -140,25 +140,22 @@ impl Delegate {
         delegate.provctx =
             unsafe { (libcrypto.OSSL_PROVIDER_get0_provider_ctx)(delegate.provider) };
         delegate.algorithms = Algorithms {
-            rsa: delegate.keymgmt(c"RSA")?,
-            rsa_pss: delegate.keymgmt(c"RSA-PSS")?,
-            rsa_signature: delegate.signature(c"RSA")?,
-            // SAFETY: the table of an asymmetric cipher.
-            rsa_cipher: delegate.algorithm(core::OP_ASYM_CIPHER, c"RSA", |table| unsafe {
-                AsymCipherFunctions::read(table)
-            })?,
-            ec: delegate.keymgmt(c"EC")?,
+            rsa: delegate.algorithm(c"RSA")?,
+            rsa_pss: delegate.algorithm(c"RSA-PSS")?,
+            rsa_signature: delegate.algorithm(c"RSA")?,
+            rsa_cipher: delegate.algorithm(c"RSA")?,
+            ec: delegate.algorithm(c"EC")?,
             ec_encoders: delegate.encoders(c"EC"),
-            ecdh: delegate.exchange(c"ECDH")?,
-            ecdsa: delegate.signature(c"ECDSA")?,
-            x25519: delegate.keymgmt(c"X25519")?,
-            x25519_exchange: delegate.exchange(c"X25519")?,
-            ed25519: delegate.keymgmt(c"ED25519")?,
-            ed25519_signature: delegate.signature(c"ED25519")?,
-            tls13_kdf: delegate.kdf(c"TLS13-KDF")?,
-            tls1_prf: delegate.kdf(c"TLS1-PRF")?,
+            ecdh: delegate.algorithm(c"ECDH")?,
+            ecdsa: delegate.algorithm(c"ECDSA")?,
+            x25519: delegate.algorithm(c"X25519")?,
+            x25519_exchange: delegate.algorithm(c"X25519")?,
+            ed25519: delegate.algorithm(c"ED25519")?,
+            ed25519_signature: delegate.algorithm(c"ED25519")?,
+            tls13_kdf: delegate.algorithm(c"TLS13-KDF")?,
+            tls1_prf: delegate.algorithm(c"TLS1-PRF")?,
             kems: array::from_fn(|index| delegate.kem(kem::MECHANISMS[index].group.0).ok()),
-            ciphers: CipherKind::ALL.map(|kind| delegate.cipher(cipher::name(kind)).ok()),
+            ciphers: CipherKind::ALL.map(|kind| delegate.algorithm(cipher::name(kind)).ok()),
         };
         quietly(&delegate.libcrypto, || delegate.fetch_ahead());
         Ok(delegate)
@@ -281,36 +278,8 @@ impl Delegate {
         done.then_some(())
     }
 
-    fn cipher(&self, name: &CStr) -> Result<Algorithm<CipherFunctions>, String> {
-        // SAFETY: the table of a cipher.
-        self.algorithm(core::OP_CIPHER, name, |table| unsafe { CipherFunctions::read(table) })
-    }
-
-    fn kdf(&self, name: &CStr) -> Result<Algorithm<KdfFunctions>, String> {
-        // SAFETY: the table of a key derivation.
-        self.algorithm(core::OP_KDF, name, |table| unsafe { KdfFunctions::read(table) })
-    }
-
-    fn keymgmt(&self, name: &CStr) -> Result<Algorithm<KeymgmtFunctions>, String> {
-        // SAFETY: the table of a key management.
-        self.algorithm(core::OP_KEYMGMT, name, |table| unsafe { KeymgmtFunctions::read(table) })
-    }
-
-    fn exchange(&self, name: &CStr) -> Result<Algorithm<KeyexchFunctions>, String> {
-        // SAFETY: the table of a key exchange.
-        self.algorithm(core::OP_KEYEXCH, name, |table| unsafe { KeyexchFunctions::read(table) })
-    }
-
-    fn signature(&self, name: &CStr) -> Result<Algorithm<SignatureFunctions>, String> {
-        // SAFETY: the table of a signature.
-        self.algorithm(core::OP_SIGNATURE, name, |table| unsafe { SignatureFunctions::read(table) })
-    }
-
     fn kem(&self, name: &CStr) -> Result<Kem, String> {
-        let keys = self.keymgmt(name)?;
-        // SAFETY: the table of a key encapsulation.
-        let read = |table| unsafe { KemFunctions::read(table) };
-        Ok(Kem { keys, mechanism: self.algorithm(core::OP_KEM, name, read)? })
+        Ok(Kem { keys: self.algorithm(name)?, mechanism: self.algorithm(name)? })
     }
 
     /// The encoders of keys of a name.
@@ -321,22 +290,17 @@ impl Delegate {
         })
     }
 
-    fn algorithm<F>(
-        &self,
-        operation: c_int,
-        name: &CStr,
-        read: impl FnOnce(*const core::OsslDispatch) -> F,
-    ) -> Result<Algorithm<F>, String> {
+    /// The algorithm of a name, for the operation of its functions.
+    fn algorithm<F: Table>(&self, name: &CStr) -> Result<Algorithm<F>, String> {
+        let operation = F::OPERATION;
         let found = self.with_list(operation, |list| {
             let (names, algorithm) = entries(list).find(|(names, _)| has_name(names, name))?;
-            Some(Algorithm { names: names.to_owned(), functions: read(algorithm.implementation) })
+            // SAFETY: the table of an algorithm for this operation.
+            let functions = unsafe { F::read(algorithm.implementation) };
+            Some(Algorithm { names: names.to_owned(), functions })
         });
-        found.ok_or_else(|| {
-            format!(
-                "the default provider has no {} (operation {operation})",
-                name.to_string_lossy()
-            )
-        })
+        let name = name.to_string_lossy();
+        found.ok_or_else(|| format!("the default provider has no {name} (operation {operation})"))
     }
 
     /// Asks the default provider for its algorithms for an operation, for as long as `read` runs.

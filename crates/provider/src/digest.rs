@@ -178,7 +178,7 @@ impl Drop for Digest {
 }
 
 /// Longest digest of libcrypto: `EVP_MAX_MD_SIZE`.
-const DIGEST_BYTES_MAX: usize = 64;
+pub(crate) const DIGEST_BYTES_MAX: usize = 64;
 
 /// The names by which libcrypto knows the digests of our encodings; the first of each finds it.
 const NAMES: &[(DigestAlgorithm, &CStr)] = &[

@@ -127,6 +127,20 @@ macro_rules! hook {
 
 pub(crate) use {begin, describe, entry, forward, hook};
 
+/// One of several algorithms as a type, by its place: the core calls functions of each without
+/// saying which it means.
+pub(crate) trait Place {
+    /// The place.
+    const INDEX: usize;
+}
+
+/// That of a place.
+pub(crate) enum Nth<const INDEX: usize> {}
+
+impl<const INDEX: usize> Place for Nth<INDEX> {
+    const INDEX: usize = INDEX;
+}
+
 /// What a function returns when it fails.
 pub(crate) trait Failure {
     /// The answer.

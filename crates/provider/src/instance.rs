@@ -12,7 +12,7 @@ use widelane_ossl_sys::core::{
 
 use crate::delegate::{Delegate, has_name};
 use crate::entry::{borrow, borrow_mut, entry, take_back};
-use crate::params::{self, Constant};
+use crate::params::{self, Value};
 use crate::{FAMILIES, kem, process};
 
 /// One loaded provider. OpenSSL may load us several times, once for each library context.
@@ -146,7 +146,12 @@ entry! {
 
     fn get_params(_provctx: *mut c_void, params: *mut OsslParam) -> c_int {
         // SAFETY: the core's array.
-        unsafe { params::answer(params, ANSWERS) };
+        for (name, param) in unsafe { params::iter_mut(params) } {
+            if let Some((_, value)) = ANSWERS.iter().find(|(known, _)| name == *known) {
+                // SAFETY: the core leaves room for what it asks for.
+                unsafe { value.write_to(param) };
+            }
+        }
         Some(1)
     }
 
@@ -229,9 +234,9 @@ static GETTABLE: [OsslParam; 5] = [
     OsslParam::END,
 ];
 
-const ANSWERS: &[(&CStr, Constant)] = &[
-    (core::PROV_PARAM_NAME, Constant::Text(NAME)),
-    (core::PROV_PARAM_VERSION, Constant::Text(VERSION)),
-    (core::PROV_PARAM_BUILDINFO, Constant::Text(VERSION)),
-    (core::PROV_PARAM_STATUS, Constant::Int(1)),
+const ANSWERS: &[(&CStr, Value<'static>)] = &[
+    (core::PROV_PARAM_NAME, Value::Pointer(NAME)),
+    (core::PROV_PARAM_VERSION, Value::Pointer(VERSION)),
+    (core::PROV_PARAM_BUILDINFO, Value::Pointer(VERSION)),
+    (core::PROV_PARAM_STATUS, Value::Size(1)),
 ];

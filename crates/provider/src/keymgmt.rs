@@ -1,5 +1,5 @@
 //! Key management as libcrypto asks for it, the same for all keys beside which the default provider
-//! has its own. A family of keys is a type that implements [`Family`].
+//! has its own. A family of keys is a type that implements [`KeyFamily`].
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{c_int, c_void};
@@ -14,7 +14,7 @@ use crate::entry::{borrow, borrow_mut, entry, forward, give, lend, share, take, 
 use crate::instance::Instance;
 
 /// A family of keys, as a type: the core calls functions of each without saying which it means.
-pub(crate) trait Family {
+pub(crate) trait KeyFamily {
     /// A key.
     type Key: ManagedKey;
     /// Which of the kinds that such a key may have.
@@ -143,7 +143,7 @@ pub(crate) trait Generation: Sized {
 }
 
 /// Our functions for keys of a family: those that the default provider has as well.
-pub(crate) fn functions<F: Family>(delegate: &Delegate) -> Box<[OsslDispatch]> {
+pub(crate) fn functions<F: KeyFamily>(delegate: &Delegate) -> Box<[OsslDispatch]> {
     let theirs = F::Key::functions_of(F::KIND, delegate);
     KeymgmtFunctions {
         new: Some(new::<F>),
@@ -173,7 +173,7 @@ pub(crate) fn functions<F: Family>(delegate: &Delegate) -> Box<[OsslDispatch]> {
 }
 
 entry! {
-    fn new<F: Family>(provctx: *mut c_void) -> *mut c_void {
+    fn new<F: KeyFamily>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         F::Key::make(unsafe { borrow::<Instance>(provctx) }?.delegate(), F::KIND).map(lend)
     }
@@ -283,7 +283,7 @@ entry! {
         K::adopt(key.delegate(), key.kind(), copy).map(lend)
     }
 
-    fn gettable_params<F: Family>(provctx: *mut c_void) -> *const OsslParam {
+    fn gettable_params<F: KeyFamily>(provctx: *mut c_void) -> *const OsslParam {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
         let gettable_params = F::Key::functions_of(F::KIND, delegate).gettable_params?;
@@ -291,7 +291,7 @@ entry! {
         Some(unsafe { gettable_params(delegate.provctx) })
     }
 
-    fn settable_params<F: Family>(provctx: *mut c_void) -> *const OsslParam {
+    fn settable_params<F: KeyFamily>(provctx: *mut c_void) -> *const OsslParam {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
         let settable_params = F::Key::functions_of(F::KIND, delegate).settable_params?;
@@ -299,7 +299,7 @@ entry! {
         Some(unsafe { settable_params(delegate.provctx) })
     }
 
-    fn gen_init<F: Family>(
+    fn gen_init<F: KeyFamily>(
         provctx: *mut c_void,
         selection: c_int,
         params: *const OsslParam,
@@ -324,7 +324,7 @@ entry! {
         unsafe { generation.set_params(params) }
     }
 
-    fn gen_settable_params<F: Family>(
+    fn gen_settable_params<F: KeyFamily>(
         generation: *mut c_void,
         provctx: *mut c_void,
     ) -> *const OsslParam {

@@ -41,7 +41,7 @@ mod stack;
 
 use std::sync::Arc;
 
-use crate::batching::kinds::Kind;
+use crate::batching::kinds::BatchedKind;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
 
@@ -55,7 +55,7 @@ struct Family {
     /// What we offer of them over what the default provider has.
     offers: fn(&Arc<Delegate>) -> Vec<Offer>,
     /// Their kinds of operations with kernels.
-    kinds: &'static [Kind],
+    kinds: &'static [BatchedKind],
 }
 
 #[global_allocator]

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use widelane_ossl_sys::core::{
-    OsslParam, PARAM_INTEGER, PARAM_OCTET_PTR, PARAM_OCTET_STRING, PARAM_REAL, PARAM_UNMODIFIED,
+    OsslParam, PARAM_INTEGER, PARAM_OCTET_PTR, PARAM_OCTET_STRING, PARAM_REAL,
     PARAM_UNSIGNED_INTEGER, PARAM_UTF8_PTR, PARAM_UTF8_STRING,
 };
 
@@ -32,13 +32,15 @@ pub(crate) fn text_in(key: &'static CStr, value: &CStr) -> OsslParam {
 }
 
 /// Bytes passed in; the core does not write to them.
-pub(crate) fn octets_in(key: &'static CStr, value: &mut [u8]) -> OsslParam {
-    OsslParam::new(key, PARAM_OCTET_STRING, value.as_mut_ptr().cast(), value.len())
+pub(crate) fn octets_in(key: &'static CStr, value: &[u8]) -> OsslParam {
+    let data = value.as_ptr().cast_mut().cast();
+    OsslParam::new(key, PARAM_OCTET_STRING, data, value.len())
 }
 
 /// A number passed in, in the machine's byte order; the core does not write to it.
-pub(crate) fn number_in(key: &'static CStr, value: &mut [u8]) -> OsslParam {
-    OsslParam::new(key, PARAM_UNSIGNED_INTEGER, value.as_mut_ptr().cast(), value.len())
+pub(crate) fn number_in(key: &'static CStr, value: &[u8]) -> OsslParam {
+    let data = value.as_ptr().cast_mut().cast();
+    OsslParam::new(key, PARAM_UNSIGNED_INTEGER, data, value.len())
 }
 
 /// The name of a parameter that can be asked for.
@@ -268,6 +270,8 @@ pub(crate) enum Value<'a> {
     Size(usize),
     /// Text.
     Text(&'static CStr),
+    /// A pointer to text.
+    Pointer(&'static CStr),
     /// Bytes.
     Octets(&'a [u8]),
     /// Bytes that stay where they are, so that a pointer to them is an answer too.
@@ -275,7 +279,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// As `OSSL_PARAM_set_int`, `_size_t`, `_utf8_string`, `_octet_string` and `_octet_ptr` do;
+    /// As `OSSL_PARAM_set_int`, `_size_t`, `_utf8_string`, `_utf8_ptr`, `_octet_string` and `_octet_ptr` do;
     /// false if the parameter asks for something else or leaves no room.
     ///
     /// # Safety
@@ -283,7 +287,7 @@ impl Value<'_> {
     #[inline(always)]
     pub(crate) unsafe fn write_to(&self, param: &mut OsslParam) -> bool {
         let string: Option<&[u8]> = match self {
-            Value::Text(text) => Some(text.to_bytes()),
+            Value::Text(text) | Value::Pointer(text) => Some(text.to_bytes()),
             Value::Octets(bytes) | Value::Place(bytes) => Some(bytes),
             Value::Int(_) | Value::Size(_) => None,
         };
@@ -308,11 +312,13 @@ impl Value<'_> {
             }
             (Value::Text(text), PARAM_UTF8_STRING) => text.to_bytes(),
             (Value::Octets(bytes) | Value::Place(bytes), PARAM_OCTET_STRING) => bytes,
-            (Value::Place(bytes), PARAM_OCTET_PTR) => {
-                param.return_size = bytes.len();
+            (Value::Pointer(text), PARAM_UTF8_PTR) => {
                 // SAFETY: a parameter of this type asks for a pointer.
-                unsafe { param.data.cast::<*const u8>().write(bytes.as_ptr()) };
-                return true;
+                return unsafe { write_pointer(text.to_bytes(), param) };
+            }
+            (Value::Place(bytes), PARAM_OCTET_PTR) => {
+                // SAFETY: as above.
+                return unsafe { write_pointer(bytes, param) };
             }
             _ => return false,
         };
@@ -337,6 +343,17 @@ impl Value<'_> {
     }
 }
 
+/// Writes where bytes are, and how many.
+///
+/// # Safety
+/// The parameter must have room for a pointer.
+unsafe fn write_pointer(bytes: &[u8], param: &mut OsslParam) -> bool {
+    param.return_size = bytes.len();
+    // SAFETY: passed on to the caller.
+    unsafe { param.data.cast::<*const u8>().write(bytes.as_ptr()) };
+    true
+}
+
 /// Writes a number in as many bytes as are asked for; false if it does not fit into them.
 ///
 /// # Safety
@@ -358,47 +375,6 @@ unsafe fn write_size(number: usize, param: &mut OsslParam) -> bool {
     place.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
     param.return_size = param.data_size;
     true
-}
-
-/// Answers a parameter that asks for a constant text or a number; others are left as they are.
-///
-/// # Safety
-/// `array` must be null or an array that ends with a null name, with room for what it asks for.
-pub(crate) unsafe fn answer(array: *mut OsslParam, constants: &[(&CStr, Constant)]) {
-    // SAFETY: passed on to the caller.
-    for (name, param) in unsafe { iter_mut(array) } {
-        if let Some((_, constant)) = constants.iter().find(|(known, _)| name == *known) {
-            // SAFETY: the caller vouches for the room.
-            unsafe { constant.write_to(param) };
-        }
-    }
-}
-
-/// What a parameter that asks can be answered with.
-pub(crate) enum Constant {
-    /// A pointer to text.
-    Text(&'static CStr),
-    /// A number.
-    Int(c_int),
-}
-
-impl Constant {
-    unsafe fn write_to(&self, param: &mut OsslParam) {
-        debug_assert_eq!(param.return_size, PARAM_UNMODIFIED);
-        match (self, param.data_type) {
-            (Constant::Text(text), PARAM_UTF8_PTR) if !param.data.is_null() => {
-                // SAFETY: a parameter of this type asks for a pointer.
-                unsafe { param.data.cast::<*const c_char>().write(text.as_ptr()) };
-                param.return_size = text.count_bytes();
-            }
-            (Constant::Int(number), PARAM_INTEGER) if param.data_size == size_of::<c_int>() => {
-                // SAFETY: the parameter has room for a number of this size.
-                unsafe { param.data.cast::<c_int>().write_unaligned(*number) };
-                param.return_size = size_of::<c_int>();
-            }
-            _ => {}
-        }
-    }
 }
 
 /// An address that only serves as a name.

@@ -2,6 +2,7 @@
 //! a fork.
 #![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
 
+use std::io;
 use std::os::unix;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -95,6 +96,14 @@ pub(crate) fn watch_forks() {
     });
 }
 
+/// Whether there is no such process. `/proc` may hide those of other users (`hidepid`).
+pub(crate) fn has_ended(pid: u32) -> bool {
+    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return true };
+    // SAFETY: signal 0 reaches no process; the kernel only looks for it.
+    let missing = unsafe { libc::kill(pid, 0) } != 0;
+    missing && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
 /// Makes what the calling thread keeps: its variables, its large stack, and in a child, which is a
 /// server's worker, its counters.
 ///
@@ -102,7 +111,7 @@ pub(crate) fn watch_forks() {
 /// finds no memory for them. A child inherits those of the thread that forked, but not the
 /// counters: if memory is short at its first handshake, their room is what libssl then lacks.
 pub(crate) fn begin_thread() {
-    event_loop::pending();
+    event_loop::begin_thread();
     kept::begin_thread();
     pool::begin_thread();
     kem::batch::begin_thread();

@@ -83,7 +83,7 @@ pub(crate) fn current() -> Option<Handshake> {
 }
 
 /// Leaves the fibre of the current handshake until the runtime resumes it, which may be before its
-/// request is finished: `while request.waits() { pause() }`.
+/// request is finished.
 pub(crate) fn pause() {
     if let Some(hooks) = hooks() {
         (hooks.pause)();
@@ -114,10 +114,6 @@ hook! {
 
     fn fibre(is_begun: bool), otherwise (); {
         kept::fibre(is_begun);
-    }
-
-    fn pending() -> usize, otherwise 0; {
-        event_loop::pending()
     }
 
     fn full() -> bool, otherwise false; {
@@ -167,7 +163,6 @@ static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     version: HOOKS_VERSION,
     begin_thread,
     fibre,
-    pending,
     full,
     execute,
     wait_ns,

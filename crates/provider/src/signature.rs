@@ -15,8 +15,8 @@ use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::Secret;
-use crate::counters::{How, count_jobs};
+use crate::batching::Made;
+use crate::counters::count_delegated;
 use crate::delegate::{Delegate, OnDemand, Owned, verify_digest};
 use crate::digest::Digest;
 use crate::entry::{
@@ -24,7 +24,7 @@ use crate::entry::{
 };
 use crate::instance::Instance;
 use crate::keymgmt::ManagedKey;
-use crate::{one_shot, params, process};
+use crate::{one_shot, params};
 
 /// An algorithm, and what differs between algorithms.
 pub(crate) trait Signer: Sized {
@@ -121,16 +121,6 @@ pub(crate) trait SignerKey: ManagedKey {
     }
 }
 
-/// What became of a signature.
-pub(crate) enum Made {
-    /// This.
-    Signature(Secret),
-    /// It is the default provider's to make.
-    Theirs,
-    /// There is none.
-    Failed,
-}
-
 /// What we have found out about a signature.
 pub(crate) enum Found {
     /// It is good.
@@ -191,12 +181,12 @@ impl Output {
     /// may be in use any more: a program may sign in place.
     unsafe fn write(&self, made: Made) -> Result<Option<c_int>, ()> {
         match made {
-            Made::Signature(made) if made.0.len() <= self.size => {
+            Made::Done(made) if made.0.len() <= self.size => {
                 // SAFETY: there is room for it; the rest is passed on to the caller.
                 unsafe { output(&made.0, self.signature, self.length) };
                 Ok(Some(1))
             }
-            Made::Signature(_) | Made::Failed => Ok(None),
+            Made::Done(_) | Made::Nothing => Ok(None),
             Made::Theirs => Err(()),
         }
     }
@@ -336,7 +326,7 @@ impl<A: Signer> Context<A> {
 
     pub(crate) fn count_delegated(&self) {
         let kind = self.key.as_ref().map_or(OperationKind::Other, |key| key.sign_kind());
-        count_jobs(process::current().counters(), kind, How::Delegated, 1);
+        count_delegated(kind);
     }
 
     /// Feeds the digest of the message, or has the default provider do it by `update`.
@@ -398,7 +388,7 @@ impl<A: Signer> Context<A> {
     /// Counts a verification that was begun by us and is left to the default provider.
     fn count_unverified(&self) {
         let kind = self.key.as_ref().map_or(OperationKind::Other, |key| key.verify_kind());
-        count_jobs(process::current().counters(), kind, How::Delegated, 1);
+        count_delegated(kind);
     }
 
     /// Signs a message that was digested.

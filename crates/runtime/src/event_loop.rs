@@ -448,17 +448,6 @@ pub(crate) fn finish_before_sleep() {
     });
 }
 
-/// How long the program wants to wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timeout {
-    /// Not at all.
-    Zero,
-    /// So many nanoseconds.
-    Ns(u64),
-    /// Until something happens.
-    Endless,
-}
-
 /// The same before a call that may wait for a connection to `listener`. It does not if that is
 /// non-blocking, or registered with epoll: such a listener is asked when it has one.
 pub(crate) fn finish_before_accept(listener: c_int) {
@@ -472,6 +461,17 @@ pub(crate) fn finish_before_accept(listener: c_int) {
     if flags >= 0 && flags & libc::O_NONBLOCK == 0 {
         finish_before_sleep();
     }
+}
+
+/// How long the program wants to wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timeout {
+    /// Not at all.
+    Zero,
+    /// So many nanoseconds.
+    Ns(u64),
+    /// Until something happens.
+    Endless,
 }
 
 /// How long one of the waiting functions is to wait.
@@ -783,9 +783,6 @@ mod tests {
 
     extern "C" fn nothing() {}
     extern "C" fn hears(_: bool) {}
-    extern "C" fn none() -> usize {
-        0
-    }
     extern "C" fn no() -> bool {
         false
     }
@@ -813,7 +810,6 @@ mod tests {
         version: 0,
         begin_thread: nothing,
         fibre: hears,
-        pending: none,
         full: no,
         execute: executes,
         wait_ns: rests,

@@ -345,8 +345,9 @@ mod tests {
     #[test]
     fn what_was_loaded_is_counted_and_read() {
         assert!(objects_ever_loaded() > 0);
-        for object in related_objects() {
-            assert!(object.name().is_some_and(is_openssl) || object.needed().any(is_openssl));
+        let objects = related_objects();
+        assert!(!objects.is_empty());
+        for object in objects {
             assert!(object.slots().count() > 0, "{:?}", object.path);
         }
     }

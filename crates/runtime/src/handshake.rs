@@ -17,13 +17,13 @@
 
 mod abandon;
 mod ahead;
+mod empty_input;
+mod first;
 mod goodbye;
 mod left_alone;
-mod means;
-mod plug;
+mod notified;
 mod references;
 mod round_trip;
-mod settle;
 mod tickets;
 
 use core::cell::{Cell, OnceCell};
@@ -44,29 +44,26 @@ use crate::interpreters;
 use crate::methods;
 use crate::notice::{Notice, say_once};
 use crate::provider::{Handle, count, may_park_in, provider};
-use crate::real::{self, OpenSsl};
+use crate::real::{self, OpenSsl, SSL_ERROR_SSL, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE};
 use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
-use ahead::Held;
+use ahead::Outcome;
+use empty_input::EmptyInput;
+pub(crate) use empty_input::descriptor_behind;
+pub(crate) use first::handshake_first;
+use first::is_first;
 pub(crate) use goodbye::hold_goodbye;
 use left_alone::is_left_alone;
 pub(crate) use left_alone::leave_alone_within;
-pub(crate) use means::Means;
-use plug::Plug;
-pub(crate) use plug::descriptor_behind;
+pub(crate) use notified::Notified;
 pub(crate) use references::add_reference;
 use references::{as_count, count_of};
 pub(crate) use round_trip::receives;
-use settle::is_first;
-pub(crate) use settle::settle;
 pub(crate) use tickets::has_more_tickets;
 
 const SSL_CTRL_MODE: c_int = 33;
 const SSL_MODE_ASYNC: c_long = 0x100;
-const SSL_ERROR_SSL: c_int = 1;
-const SSL_ERROR_WANT_READ: c_int = 2;
-const SSL_ERROR_WANT_WRITE: c_int = 3;
 const OSSL_QUIC1_VERSION: c_int = 1;
 const SSL_READING: c_int = 3;
 const SSL_WRITING: c_int = 2;
@@ -166,7 +163,7 @@ pub(crate) struct Handshake {
     descriptor: c_int,
     /// How often the descriptor's number had been closed before.
     closes: u32,
-    means: Means,
+    notified: Notified,
     wanted: Cell<Wanted>,
     wait: Cell<Wait>,
     stack: Cell<Option<Stack>>,
@@ -178,7 +175,7 @@ pub(crate) struct Handshake {
     has_read_early_data: Cell<bool>,
     result: Cell<Option<c_int>>,
     /// What [`State::Held`] holds.
-    held: Cell<Option<Held>>,
+    held: Cell<Option<Outcome>>,
     /// Early data that was read and not yet returned to the program.
     early_data: Cell<Vec<u8>>,
     /// Whether it was made to wait for company.
@@ -250,7 +247,7 @@ impl Handshake {
         self.may_park.set(false);
         // What `go_on_unasked` would have undone.
         registry::let_go(self.descriptor);
-        plug::forget(self.ssl);
+        empty_input::forget(self.ssl);
         event_loop.recycle(self);
         self.set_state(State::Idle);
     }
@@ -409,9 +406,9 @@ fn advance(
 /// the lanes.
 fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     handshake.set_state(State::Parked);
-    let (wanted, wait) = match handshake.means {
-        Means::Posts => (Wanted::Read, event_loop.closing(|closing| closing.park_shared())),
-        Means::Event | Means::Asks => {
+    let (wanted, wait) = match handshake.notified {
+        Notified::ByPost => (Wanted::Read, event_loop.closing(|closing| closing.park_shared())),
+        Notified::ByEvent | Notified::Asks => {
             let registration = registry::look_up(handshake.descriptor);
             let wanted = Wanted::choose(registration, event_loop.waiting());
             (wanted, event_loop.closing(|closing| closing.park()))
@@ -475,12 +472,12 @@ pub(crate) fn go_on_unasked(
         return false;
     }
     // What the program has left in its error queue is neither touched nor mistaken for this one's.
-    let errors = Held::take(openssl, 0);
-    let plug = Plug::insert(openssl, handshake.ssl, handshake.descriptor);
+    let errors = Outcome::take(openssl, 0);
+    let empty = EmptyInput::insert(openssl, handshake.ssl, handshake.descriptor);
     let ended = ahead::run(hooks, event_loop, openssl, handshake);
     let waits_for_peer = ended.as_ref().is_some_and(|it| it.error() == SSL_ERROR_WANT_READ);
-    if let Some(plug) = plug {
-        plug.remove(openssl, waits_for_peer);
+    if let Some(empty) = empty {
+        empty.remove(openssl, waits_for_peer);
     }
     errors.restore(openssl);
     if let Some(ended) = ended {
@@ -512,7 +509,7 @@ pub(crate) fn go_on_by_themselves(
             continue;
         }
         // What the call at hand has left in its error queue is not this one's.
-        let errors = Held::take(openssl, 0);
+        let errors = Outcome::take(openssl, 0);
         if let Some(ended) = ahead::run(hooks, event_loop, openssl, handshake) {
             ended.release();
         }
@@ -583,11 +580,11 @@ fn take_in(
         return None;
     }
     let descriptor = (openssl.SSL_get_fd)(ssl);
-    let means = Means::of(openssl, ssl, descriptor)?;
-    if means == Means::Posts {
+    let notified = Notified::of(openssl, ssl, descriptor)?;
+    if notified == Notified::ByPost {
         methods::keep_for_program();
     }
-    round_trip::begin(means);
+    round_trip::begin(notified);
     let index = extra_data_index(openssl)?;
     let handshake = Box::into_raw(Box::new(Handshake {
         ssl,
@@ -596,7 +593,7 @@ fn take_in(
         state: AtomicU8::new(State::Idle as u8),
         descriptor,
         closes: registry::closes(descriptor),
-        means,
+        notified,
         wanted: Cell::new(Wanted::Write),
         wait: Cell::new(Wait::default()),
         stack: Cell::new(None),
@@ -703,7 +700,7 @@ pub(crate) extern "C" fn current() -> Handle {
         let state = (openssl.SSL_state_string)(handshake.ssl);
         // SAFETY: libssl's own constant strings.
         let state = unsafe { CStr::from_ptr(state) };
-        let may_park = handshake.may_park.get() && may_park_in(state, handshake.means);
+        let may_park = handshake.may_park.get() && may_park_in(state, handshake.notified);
         may_park.then(|| handle(handshake))
     });
     current.flatten().unwrap_or(ptr::null_mut())
@@ -731,11 +728,11 @@ pub(crate) extern "C" fn completed(handle: Handle) {
         if handshake.state() == State::Parked {
             handshake.set_state(State::Ready);
             event_loop.closing(|closing| closing.unpark(handshake.wait.get()));
-            match handshake.means {
-                Means::Event => event_loop.add_to_ready(handshake),
-                Means::Asks if handshake.may_go_ahead() => event_loop.warm.push(handshake),
-                Means::Asks => {}
-                Means::Posts => event_loop.own.push(handshake),
+            match handshake.notified {
+                Notified::ByEvent => event_loop.add_to_ready(handshake),
+                Notified::Asks if handshake.may_go_ahead() => event_loop.warm.push(handshake),
+                Notified::Asks => {}
+                Notified::ByPost => event_loop.own.push(handshake),
             }
         }
     });

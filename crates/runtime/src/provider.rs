@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use widelane_bridge::counters::Counters;
 use widelane_bridge::hooks::{Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
 
-use crate::handshake::Means;
+use crate::handshake::Notified;
 use crate::{event_loop, forks, handshake};
 
 static ATTACHED: AtomicPtr<ProviderHooks> = AtomicPtr::new(ptr::null_mut());
@@ -68,9 +68,9 @@ const _: Attach = widelane_runtime_attach;
 /// nginx's QUIC (up to 1.26, and perhaps later) learns that a handshake is complete only from its
 /// own call, and calls only when its client sends more of the handshake. Behind the client's
 /// certificate verify only Finished follows, usually in the same datagram.
-pub(crate) fn may_park_in(short_name: &CStr, means: Means) -> bool {
+pub(crate) fn may_park_in(short_name: &CStr, notified: Notified) -> bool {
     [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE", c"TRCV"].contains(&short_name)
-        && !(means == Means::Posts && short_name == c"TRCV")
+        && !(notified == Notified::ByPost && short_name == c"TRCV")
 }
 
 /// The handle under which provider and runtime speak of a handshake.
@@ -83,16 +83,16 @@ mod tests {
     #[test]
     fn parks_in_the_states_of_operations_only() {
         for state in [c"TWSH", c"TWSKE", c"TWSCV", c"TRCKE", c"TRCV"] {
-            assert!(may_park_in(state, Means::Event) && may_park_in(state, Means::Asks));
+            assert!(may_park_in(state, Notified::ByEvent) && may_park_in(state, Notified::Asks));
         }
         for state in [c"TRCH", c"TRCC", c"TWSC", c"TRCCS", c"PINIT", c"SSLOK", c"UNKWN"] {
-            assert!(!may_park_in(state, Means::Event));
+            assert!(!may_park_in(state, Notified::ByEvent));
         }
     }
 
     #[test]
     fn quic_does_not_park_where_the_client_has_said_all() {
-        assert!(may_park_in(c"TWSH", Means::Posts) && may_park_in(c"TWSCV", Means::Posts));
-        assert!(!may_park_in(c"TRCV", Means::Posts));
+        assert!(may_park_in(c"TWSH", Notified::ByPost) && may_park_in(c"TWSCV", Notified::ByPost));
+        assert!(!may_park_in(c"TRCV", Notified::ByPost));
     }
 }

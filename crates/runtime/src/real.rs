@@ -342,7 +342,17 @@ pub(crate) type ParametersCallback = extern "C" fn(*const c_void, *mut c_void) -
 /// A null-terminated list of C strings, as the exec functions take them.
 pub(crate) type Strings = *const *const c_char;
 
-const SSL_ERROR_SSL: c_int = 1;
+/// What `SSL_get_error` returns.
+pub(crate) const SSL_ERROR_NONE: c_int = 0;
+pub(crate) const SSL_ERROR_SSL: c_int = 1;
+pub(crate) const SSL_ERROR_WANT_READ: c_int = 2;
+pub(crate) const SSL_ERROR_WANT_WRITE: c_int = 3;
+pub(crate) const SSL_ERROR_SYSCALL: c_int = 5;
+pub(crate) const SSL_ERROR_ZERO_RETURN: c_int = 6;
+
+/// What `SSL_version` returns of TLS 1.3.
+pub(crate) const TLS1_3_VERSION: c_int = 0x0304;
+
 const SSL_NOTHING: c_int = 1;
 
 /// `epoll_pwait2` of the kernel's, which the C library may lack; with its `errno`.

@@ -29,7 +29,7 @@ use crate::batching::request::{Answer, Request, Secret};
 use crate::config::config;
 use crate::counters::{add, count};
 use crate::errors::say;
-use crate::process::{self, Process};
+use crate::process::{self, Process, has_ended};
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
 use crate::rsa::loaded::{self, Lent};
@@ -207,7 +207,7 @@ impl Generation {
             unsafe { libc::close(descriptor) };
         }
         let memory = ptr::from_ref(self.shared).cast_mut().cast();
-        // SAFETY: mapped by `map`, with this size; no reference to it is left.
+        // SAFETY: mapped by `widelane_reserve::shared`, with this size; no reference to it is left.
         unsafe { libc::munmap(memory, size_of::<Shared>()) };
     }
 
@@ -321,7 +321,7 @@ impl Member {
         }
         let slots = &generation.shared.slots;
         let places = generation.lane_place().unwrap_or(generation.events.len());
-        let place = slots.enter(places, std::process::id(), is_gone)?;
+        let place = slots.enter(places, std::process::id(), has_ended)?;
         let member = Member::at(generation, process, place);
         if member.is_none() {
             slots.leave(place);
@@ -512,7 +512,8 @@ impl Engine for Member {
         let (name, _, input) = request.operation().signature()?;
         // Before the job is there: it may be claimed by none that was started earlier.
         let start = self.generation.shared.board.starts();
-        let offer = self.slots().offer(self.place, request.kind() as u8, &name, input, is_gone)?;
+        let offer =
+            self.slots().offer(self.place, request.kind() as u8, &name, input, has_ended)?;
         Some(Left { offer, start })
     }
 
@@ -649,14 +650,6 @@ fn file(descriptor: c_int) -> Option<File> {
     // SAFETY: the call above succeeded.
     let status = told.then(|| unsafe { status.assume_init() })?;
     Some((status.st_dev, status.st_ino, status.st_mode))
-}
-
-/// Whether a worker has ended, and its parent knows.
-fn is_gone(worker: u32) -> bool {
-    let Ok(worker) = libc::pid_t::try_from(worker) else { return true };
-    // SAFETY: signal 0 is none; it only asks whether there is such a process.
-    let failed = unsafe { libc::kill(worker, 0) } != 0;
-    worker <= 0 || failed && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 #[cfg(test)]
@@ -911,16 +904,10 @@ mod tests {
     }
 
     #[test]
-    fn only_workers_that_have_ended_are_gone() {
-        assert!(!is_gone(std::process::id()) && !is_gone(1));
-        assert!(is_gone(0) && is_gone(u32::MAX) && is_gone(1 << 22));
-    }
-
-    #[test]
     fn all_of_the_memory_may_be_zeros() {
         // SAFETY: atomic numbers.
         let shared: &'static Shared = unsafe { widelane_reserve::shared() }.expect("memory");
         assert!(!shared.slots.is_shared());
-        assert_eq!(shared.slots.enter(usize::MAX, 7, is_gone), Some(0));
+        assert_eq!(shared.slots.enter(usize::MAX, 7, has_ended), Some(0));
     }
 }

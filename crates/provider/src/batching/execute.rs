@@ -12,7 +12,7 @@ use crate::batching::kernel::{Kernel, Outcome};
 use crate::batching::kinds;
 use crate::batching::queues::{Method, Queues};
 use crate::batching::request::{Answer, Request};
-use crate::counters::{How, add, count, count_jobs, count_wait, of_kind};
+use crate::counters::{How, add, count, count_job, count_wait, of_kind};
 use crate::stack;
 
 /// The time, as queues count it.
@@ -83,7 +83,7 @@ fn run(
                 if is_first {
                     queues.costs.record(Method::DefaultProvider, now().since(begin));
                 }
-                count_jobs(counters, queues.kind, singly, 1);
+                count_job(counters, queues.kind, singly);
             }
         }
     }
@@ -115,7 +115,7 @@ fn run_kernel(
     count(&of_kind(counters, queues.kind).runs);
     let settle = |(request, outcome): (&&Request, Outcome)| match outcome {
         Outcome::Done(output) => {
-            count_jobs(counters, queues.kind, how, 1);
+            count_job(counters, queues.kind, how);
             Answer::Done(output)
         }
         Outcome::Fault => {

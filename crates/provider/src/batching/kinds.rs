@@ -9,7 +9,7 @@ use crate::batching::request::Request;
 use crate::choosing::may_open;
 
 /// A kind of operations, and what does many of them at once.
-pub(crate) struct Kind {
+pub(crate) struct BatchedKind {
     kind: OperationKind,
     /// Lanes and room of each kernel that the policy of a process of this program leaves open,
     /// those with the fewest lanes first.
@@ -17,19 +17,19 @@ pub(crate) struct Kind {
     run: Kernel,
 }
 
-impl Kind {
+impl BatchedKind {
     /// A kind of which each of `kernels` is called by `run`, with its place among them.
     pub(crate) const fn new(
         kind: OperationKind,
         kernels: fn() -> Vec<(usize, Room)>,
         run: Kernel,
     ) -> Self {
-        Kind { kind, kernels, run }
+        BatchedKind { kind, kernels, run }
     }
 
     /// A kind that only pools do, which call the kernels themselves.
     pub(crate) const fn pooled(kind: OperationKind, kernels: fn() -> Vec<(usize, Room)>) -> Self {
-        Kind { kind, kernels, run: |_, _| None }
+        BatchedKind { kind, kernels, run: |_, _| None }
     }
 }
 
@@ -50,6 +50,6 @@ pub(super) fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     (find(requests.first()?.kind())?.run)(requests, index)
 }
 
-fn find(kind: OperationKind) -> Option<&'static Kind> {
+fn find(kind: OperationKind) -> Option<&'static BatchedKind> {
     FAMILIES.iter().flat_map(|family| family.kinds).find(|known| known.kind == kind)
 }

@@ -35,15 +35,49 @@ use std::ptr::NonNull;
 
 use widelane_ossl_sys::Libcrypto;
 
-use crate::runtime;
+use self::request::Answer;
+use crate::counters::count;
+use crate::{process, runtime};
 pub(crate) use operation::{Conclusion, Operation, Skill, Task};
-pub(crate) use request::{Answer, Request, Secret};
+pub(crate) use request::{Request, Secret};
+
+/// What came of an operation.
+pub(crate) enum Made {
+    /// This.
+    Done(Secret),
+    /// Nothing yet: it is the default provider's to do.
+    Theirs,
+    /// Nothing, and the default provider is not to do it either.
+    Nothing,
+}
+
+impl Made {
+    /// What was made, or what the default provider makes where that is to do it.
+    pub(crate) fn or_theirs(self, theirs: impl FnOnce() -> Option<Secret>) -> Option<Secret> {
+        match self {
+            Made::Done(made) => Some(made),
+            Made::Theirs => theirs(),
+            Made::Nothing => None,
+        }
+    }
+}
 
 /// Does an operation.
 ///
 /// May pause the fibre or ASYNC job that the caller runs in.
-pub(crate) fn run(operation: impl Operation) -> Answer {
-    let request = Request::new(operation);
+pub(crate) fn run(operation: impl Operation) -> Made {
+    match answer(Request::new(operation)) {
+        Answer::Done(made) => Made::Done(made),
+        Answer::Failed => {
+            count(&process::current().counters().fallbacks);
+            Made::Theirs
+        }
+        Answer::Rejected => Made::Theirs,
+        Answer::Cancelled => Made::Nothing,
+    }
+}
+
+fn answer(request: Request) -> Answer {
     // The runtime drives handshakes on fibres of its own: there is no ASYNC job then.
     if let Some(handshake) = runtime::current() {
         return event_loop::run(request, handshake);

@@ -19,7 +19,7 @@ use crate::counters::add;
 use crate::process::{self, Process};
 
 /// A request and how to tell its owner that it is done.
-pub(crate) struct Waiting {
+pub(crate) struct AsyncJobWaiting {
     request: Arc<Request>,
     signal: Signal,
     owner: Option<Owner>,
@@ -32,7 +32,7 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
     let Some(signal) = Signal::of(request.libcrypto(), job) else { return blocking::run(request) };
     let queues = process.queues(request.kind());
     let request = Arc::new(request);
-    let waiting = Waiting {
+    let waiting = AsyncJobWaiting {
         request: Arc::clone(&request),
         signal: signal.clone(),
         owner: Owner::calling_thread(),
@@ -80,7 +80,7 @@ pub(super) fn spawn_helper(queues: &'static Queues) -> Option<JoinHandle<()>> {
     let mask = Mask::block_all();
     let helper = thread::Builder::new().name("widelane".into()).spawn(move || {
         yield_to_others();
-        while let Some(batch) = queues.shared.wait_due(now, Waiting::may_bring_more) {
+        while let Some(batch) = queues.shared.wait_due(now, AsyncJobWaiting::may_bring_more) {
             finish(process, queues, batch, None);
         }
     });
@@ -102,12 +102,12 @@ fn yield_to_others() {
 fn finish(
     process: &'static Process,
     queues: &Queues,
-    batch: Batch<Waiting>,
+    batch: Batch<AsyncJobWaiting>,
     own: Option<&Arc<Request>>,
 ) {
     let counters = process.counters();
     count_closed(counters, batch.closed());
-    let (wanted, abandoned): (Vec<&Waiting>, Vec<&Waiting>) =
+    let (wanted, abandoned): (Vec<&AsyncJobWaiting>, Vec<&AsyncJobWaiting>) =
         batch.entries().iter().map(|entry| &entry.job).partition(|waiting| waiting.is_wanted());
     add(&counters.jobs_cancelled, abandoned.len());
     let requests: Vec<&Request> = wanted.iter().map(|waiting| &*waiting.request).collect();
@@ -122,7 +122,7 @@ fn finish(
     }
 }
 
-impl Waiting {
+impl AsyncJobWaiting {
     fn is_wanted(&self) -> bool {
         self.request.is_wanted() && self.signal.is_wanted()
     }

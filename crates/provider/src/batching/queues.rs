@@ -10,7 +10,7 @@ use widelane_cpu::Room;
 
 use crate::batching::kinds;
 use crate::batching::measured::{KERNELS_MAX, Measured, Times};
-use crate::batching::native::{self, Waiting};
+use crate::batching::native::{self, AsyncJobWaiting};
 use crate::batching::request::Request;
 use crate::choosing;
 use crate::config::config;
@@ -20,7 +20,7 @@ pub(crate) struct Queues {
     /// What is done here.
     pub(super) kind: OperationKind,
     /// Jobs of ASYNC jobs that no runtime drives.
-    pub(super) shared: Shared<Waiting>,
+    pub(super) shared: Shared<AsyncJobWaiting>,
     /// Jobs of threads that wait.
     pub(super) crew: Crew<Request>,
     /// What they cost.

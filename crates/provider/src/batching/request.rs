@@ -22,7 +22,7 @@ pub(crate) struct Request {
 }
 
 /// What became of an operation.
-pub(crate) enum Answer {
+pub(super) enum Answer {
     /// The result.
     Done(Secret),
     /// It failed in our hands; the default provider may still do it.

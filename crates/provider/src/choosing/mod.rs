@@ -28,13 +28,13 @@ pub(crate) struct Chooser {
 }
 
 /// The place of the policy that holds now.
-pub(crate) fn current() -> usize {
+pub(crate) fn chosen() -> usize {
     CURRENT.load(Ordering::Relaxed)
 }
 
 /// Whether the policy that holds now leaves a room open.
 pub(crate) fn is_open(room: Room) -> bool {
-    let place = if IS_LANE_PROCESS.load(Ordering::Relaxed) { None } else { Some(current()) };
+    let place = if IS_LANE_PROCESS.load(Ordering::Relaxed) { None } else { Some(chosen()) };
     alternative(place).has(room)
 }
 
@@ -65,7 +65,7 @@ impl<T> ByPolicy<T> {
 
     /// What follows from the one that holds now.
     pub(crate) fn now(&self) -> &T {
-        &self.0[current()]
+        &self.0[chosen()]
     }
 
     /// From all of them, the widest first.
@@ -160,7 +160,7 @@ impl Chooser {
         let clock_mhz = begin.clock_mhz(&now);
         self.trial.take(Slice { clock_mhz, ..slice });
         self.begin = None;
-        let is_changed = self.trial.current() != current();
+        let is_changed = self.trial.current() != chosen();
         if is_changed {
             CURRENT.store(self.trial.current(), Ordering::Relaxed);
             count(&pages.first().choice.switches);

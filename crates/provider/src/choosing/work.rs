@@ -67,7 +67,7 @@ fn price_ns(kind: OperationKind) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::{How, add, count_jobs};
+    use crate::counters::{How, add, count_job};
 
     fn done_by_cpu_ns(pages: &Pages) -> f64 {
         done_ns(pages, |_| 0)
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn what_a_device_does_counts_as_much() {
         let pages = Pages::of_nobody();
-        let done = done_ns(&pages, |kind| 3 * u64::from(kind == OperationKind::Rsa2048));
-        count_jobs(pages.first(), OperationKind::Rsa2048, How::Batched, 3);
+        let done = done_ns(&pages, |kind| u64::from(kind == OperationKind::Rsa2048));
+        count_job(pages.first(), OperationKind::Rsa2048, How::Batched);
         assert_eq!(done, done_by_cpu_ns(&pages));
     }
 
@@ -87,12 +87,12 @@ mod tests {
         let counters = pages.first();
         assert_eq!(done_by_cpu_ns(&pages), 0.0);
         add(&counters.handshakes, 2);
-        count_jobs(counters, OperationKind::X25519Generate, How::Single, 5);
+        count_job(counters, OperationKind::X25519Generate, How::Single);
         assert_eq!(done_by_cpu_ns(&pages), 2.0 * HANDSHAKE_NS);
         let mut before = done_by_cpu_ns(&pages);
         let mut least = 0.0;
         for kind in [OperationKind::P256Sign, OperationKind::Rsa2048, OperationKind::Rsa4096] {
-            count_jobs(counters, kind, How::Batched, 1);
+            count_job(counters, kind, How::Batched);
             let price = done_by_cpu_ns(&pages) - before;
             assert!(price > least, "{kind:?}: {price}");
             (before, least) = (done_by_cpu_ns(&pages), price);

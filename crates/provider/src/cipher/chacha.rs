@@ -9,9 +9,9 @@ use widelane_cpu::Room;
 use widelane_crypto::aead::{Algorithm, Direction, NONCE_BYTES, TAG_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER};
 
-use super::common::Common;
 use super::context::{Context, Header, Refused, write};
 use super::piece::Piece;
+use super::tagged::Tagged;
 use crate::delegate::Delegate;
 use crate::params::{self, Array, Name, Value, gettable};
 
@@ -21,7 +21,7 @@ const FIXED_BYTES: usize = 4;
 /// A context of ChaCha20-Poly1305.
 #[derive(Clone)]
 pub(super) struct ChaCha {
-    common: Common,
+    tagged: Tagged,
     /// What was set: the IV, or the secret that a connection adds the numbers of records to.
     iv: [u8; NONCE_BYTES],
     /// The IV of the message.
@@ -45,7 +45,7 @@ impl ChaCha {
 
     /// Takes the header of a record; its IV is the connection's and the record's number (RFC 7905).
     fn set_header(&mut self, bytes: &[u8]) -> Option<()> {
-        let header = self.common.header(bytes, 0)?;
+        let header = self.tagged.header(bytes, 0)?;
         self.nonce = self.iv;
         for (byte, number) in self.nonce[FIXED_BYTES..].iter_mut().zip(&header) {
             *byte ^= number;
@@ -64,8 +64,8 @@ impl ChaCha {
         if bytes != usize::from(u16::from_be_bytes([high, low])) + TAG_BYTES {
             return Err(Refused::SILENTLY);
         }
-        let text = self.common.record(&self.nonce, header, record)?;
-        Ok(if self.common.direction == Direction::Seal { bytes } else { text })
+        let text = self.tagged.record(&self.nonce, header, record)?;
+        Ok(if self.tagged.direction == Direction::Seal { bytes } else { text })
     }
 
     fn set_tag(&mut self, param: &OsslParam) -> Result<(), Refused> {
@@ -77,10 +77,10 @@ impl ChaCha {
         }
         // Without bytes it says how long the tag is to be.
         if let Some(tag) = params::octets(param) {
-            if self.common.direction == Direction::Seal {
+            if self.tagged.direction == Direction::Seal {
                 return Err(core::PROV_R_TAG_NOT_NEEDED.into());
             }
-            self.common.tag[..tag.len()].copy_from_slice(tag);
+            self.tagged.tag[..tag.len()].copy_from_slice(tag);
         }
         self.tag_bytes = param.data_size;
         Ok(())
@@ -128,7 +128,7 @@ impl Context for ChaCha {
 
     fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
         ChaCha {
-            common: Common::new(delegate, kind, algorithm),
+            tagged: Tagged::new(delegate, kind, algorithm),
             iv: [0; NONCE_BYTES],
             nonce: [0; NONCE_BYTES],
             under_way: false,
@@ -139,7 +139,7 @@ impl Context for ChaCha {
     }
 
     fn delegate(&self) -> &Delegate {
-        &self.common.delegate
+        &self.tagged.delegate
     }
 
     fn init(
@@ -148,7 +148,7 @@ impl Context for ChaCha {
         key: Option<&[u8]>,
         iv: Option<&[u8]>,
     ) -> Result<(), Refused> {
-        self.common.direction = direction;
+        self.tagged.direction = direction;
         if let Some(iv) = iv {
             self.set_iv(iv)?;
         }
@@ -156,7 +156,7 @@ impl Context for ChaCha {
             self.under_way = false;
             self.header = None;
         }
-        self.common.set_key(key)
+        self.tagged.set_key(key)
     }
 
     fn advance(&mut self, piece: Piece<'_>) -> Result<usize, Refused> {
@@ -166,18 +166,18 @@ impl Context for ChaCha {
             return Ok(bytes);
         }
         if !self.under_way {
-            self.common.start(&self.nonce)?;
+            self.tagged.start(&self.nonce)?;
             self.under_way = true;
         }
         if !matches!(piece, Piece::End) {
-            return self.common.feed(piece);
+            return self.tagged.feed(piece);
         }
         // A message may follow with the same IV, says the default provider.
         self.under_way = false;
-        if self.common.direction == Direction::Open && self.tag_bytes == 0 {
+        if self.tagged.direction == Direction::Open && self.tag_bytes == 0 {
             return Err(core::PROV_R_TAG_NOT_SET.into());
         }
-        self.common.finish(self.tag_bytes)?;
+        self.tagged.finish(self.tag_bytes)?;
         Ok(0)
     }
 
@@ -197,7 +197,7 @@ impl Context for ChaCha {
         } else if name == core::CIPHER_PARAM_IVLEN {
             ChaCha::insist(param, NONCE_BYTES, core::PROV_R_INVALID_IV_LENGTH)
         } else if name == core::CIPHER_PARAM_KEYLEN {
-            ChaCha::insist(param, self.common.key_bytes(), core::PROV_R_INVALID_KEY_LENGTH)
+            ChaCha::insist(param, self.tagged.key_bytes(), core::PROV_R_INVALID_KEY_LENGTH)
         } else {
             Ok(())
         }
@@ -210,18 +210,18 @@ impl Context for ChaCha {
             if param.data_type != PARAM_OCTET_STRING || param.data.is_null() {
                 return Err(core::PROV_R_FAILED_TO_SET_PARAMETER.into());
             }
-            if self.common.direction == Direction::Open {
+            if self.tagged.direction == Direction::Open {
                 return Err(core::PROV_R_TAG_NOT_SET.into());
             }
             let wanted = param.data_size;
             if !(1..=TAG_BYTES).contains(&wanted) {
                 return Err(core::PROV_R_INVALID_TAG_LENGTH.into());
             }
-            Value::Octets(&self.common.tag[..wanted])
+            Value::Octets(&self.tagged.tag[..wanted])
         } else if name == core::CIPHER_PARAM_AEAD_TLS1_AAD_PAD {
             Value::Size(self.growth)
         } else if name == core::CIPHER_PARAM_KEYLEN {
-            Value::Size(self.common.key_bytes())
+            Value::Size(self.tagged.key_bytes())
         } else if name == core::CIPHER_PARAM_AEAD_TAGLEN {
             Value::Size(self.tag_bytes)
         } else {

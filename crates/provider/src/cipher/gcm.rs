@@ -10,9 +10,9 @@ use widelane_cpu::Room;
 use widelane_crypto::aead::{Algorithm, Direction, TAG_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam, PARAM_OCTET_STRING, PARAM_UNSIGNED_INTEGER};
 
-use super::common::Common;
 use super::context::{Context, Header, Refused, write};
 use super::piece::Piece;
+use super::tagged::Tagged;
 use crate::delegate::Delegate;
 use crate::params::{self, Array, Name, Value, gettable};
 
@@ -31,7 +31,7 @@ const FIXED_BYTES_MIN: usize = 4;
 /// A context of AES-GCM.
 #[derive(Clone)]
 pub(super) struct Gcm {
-    common: Common,
+    tagged: Tagged,
     iv: [u8; IV_BYTES_MAX],
     iv_bytes: usize,
     state: State,
@@ -67,18 +67,18 @@ impl Gcm {
 
     /// Draws an IV.
     fn draw(&mut self) -> Result<(), Refused> {
-        if self.iv_bytes < IV_BYTES || self.common.direction == Direction::Open {
+        if self.iv_bytes < IV_BYTES || self.tagged.direction == Direction::Open {
             return Err(Refused::SILENTLY);
         }
         let iv = &mut self.iv[..self.iv_bytes];
-        self.common.delegate.public_random(iv).ok_or(Refused::SILENTLY)?;
+        self.tagged.delegate.public_random(iv).ok_or(Refused::SILENTLY)?;
         (self.state, self.drawn) = (State::Set, true);
         Ok(())
     }
 
     /// Begins a message with the IV that was set, or with one that is drawn.
     fn begin(&mut self) -> Result<(), Refused> {
-        if !self.common.has_key() || self.state == State::Spent {
+        if !self.tagged.has_key() || self.state == State::Spent {
             return Err(Refused::SILENTLY);
         }
         if self.state == State::Missing {
@@ -89,7 +89,7 @@ impl Gcm {
 
     /// Begins a message with the IV as it is.
     fn start(&mut self) -> Result<(), Refused> {
-        self.common.start(&self.iv[..self.iv_bytes])?;
+        self.tagged.start(&self.iv[..self.iv_bytes])?;
         self.state = State::InUse;
         Ok(())
     }
@@ -115,8 +115,8 @@ impl Gcm {
         }
         let (kept, counts) = self.iv[..self.iv_bytes].split_at_mut(fixed.len());
         kept.copy_from_slice(fixed);
-        if self.common.direction == Direction::Seal {
-            let drawn = self.common.delegate.public_random(counts);
+        if self.tagged.direction == Direction::Seal {
+            let drawn = self.tagged.delegate.public_random(counts);
             drawn.ok_or(core::PROV_R_FAILED_TO_GET_PARAMETER)?;
             self.drawn = true;
         }
@@ -145,7 +145,7 @@ impl Gcm {
     /// Begins a message with an IV of which a record of TLS 1.2 brought the end.
     fn bring(&mut self, end: &[u8]) -> Result<(), Refused> {
         let fixed = self.iv_bytes.checked_sub(end.len()).ok_or(Refused::SILENTLY)?;
-        if !self.counts || self.common.direction == Direction::Seal {
+        if !self.counts || self.tagged.direction == Direction::Seal {
             return Err(Refused::SILENTLY);
         }
         self.iv[fixed..self.iv_bytes].copy_from_slice(end);
@@ -156,14 +156,14 @@ impl Gcm {
     fn record(&mut self, header: &Header, piece: Piece<'_>) -> Result<usize, Refused> {
         let Piece::InPlace(record) = piece else { return Err(Refused::SILENTLY) };
         let bytes = record.len();
-        let direction = self.common.direction;
+        let direction = self.tagged.direction;
         let (end, rest) = record.split_first_chunk_mut().ok_or(Refused::SILENTLY)?;
         let explicit = self.explicit()?;
         match direction {
             Direction::Seal => *end = *explicit,
             Direction::Open => *explicit = *end,
         }
-        let text = self.common.record(&self.iv[..self.iv_bytes], header, rest)?;
+        let text = self.tagged.record(&self.iv[..self.iv_bytes], header, rest)?;
         match direction {
             Direction::Seal => {
                 self.tag_bytes = Some(TAG_BYTES);
@@ -190,10 +190,10 @@ impl Gcm {
     fn set_tag(&mut self, param: &OsslParam) -> Result<(), Refused> {
         let tag = params::octets(param).filter(|tag| tag.len() <= TAG_BYTES);
         let tag = tag.ok_or(core::PROV_R_FAILED_TO_GET_PARAMETER)?;
-        if tag.is_empty() || self.common.direction == Direction::Seal {
+        if tag.is_empty() || self.tagged.direction == Direction::Seal {
             return Err(core::PROV_R_INVALID_TAG.into());
         }
-        self.common.tag[..tag.len()].copy_from_slice(tag);
+        self.tagged.tag[..tag.len()].copy_from_slice(tag);
         self.tag_bytes = Some(tag.len());
         Ok(())
     }
@@ -246,7 +246,7 @@ impl Context for Gcm {
 
     fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
         Gcm {
-            common: Common::new(delegate, kind, algorithm),
+            tagged: Tagged::new(delegate, kind, algorithm),
             iv: [0; IV_BYTES_MAX],
             iv_bytes: IV_BYTES,
             state: State::Missing,
@@ -259,7 +259,7 @@ impl Context for Gcm {
     }
 
     fn delegate(&self) -> &Delegate {
-        &self.common.delegate
+        &self.tagged.delegate
     }
 
     fn init(
@@ -268,7 +268,7 @@ impl Context for Gcm {
         key: Option<&[u8]>,
         iv: Option<&[u8]>,
     ) -> Result<(), Refused> {
-        self.common.direction = direction;
+        self.tagged.direction = direction;
         if let Some(iv) = iv {
             self.set_iv_bytes(iv.len())?;
             // Most IVs have this length, and a copy that knows its length takes no call.
@@ -278,7 +278,7 @@ impl Context for Gcm {
             }
             (self.state, self.drawn) = (State::Set, false);
         }
-        self.common.set_key(key)
+        self.tagged.set_key(key)
     }
 
     fn advance(&mut self, piece: Piece<'_>) -> Result<usize, Refused> {
@@ -291,12 +291,12 @@ impl Context for Gcm {
             self.begin()?;
         }
         if !matches!(piece, Piece::End) {
-            return self.common.feed(piece);
+            return self.tagged.feed(piece);
         }
-        if self.common.direction == Direction::Seal {
+        if self.tagged.direction == Direction::Seal {
             self.tag_bytes = Some(TAG_BYTES);
         }
-        self.common.finish(self.tag_bytes.ok_or(core::PROV_R_TAG_NOT_SET)?)?;
+        self.tagged.finish(self.tag_bytes.ok_or(core::PROV_R_TAG_NOT_SET)?)?;
         self.state = State::Spent;
         Ok(0)
     }
@@ -311,7 +311,7 @@ impl Context for Gcm {
             self.set_tag(param)
         } else if name == core::CIPHER_PARAM_AEAD_TLS1_AAD {
             let header = params::octets(param).ok_or(core::PROV_R_FAILED_TO_GET_PARAMETER)?;
-            let header = self.common.header(header, EXPLICIT_BYTES);
+            let header = self.tagged.header(header, EXPLICIT_BYTES);
             self.header = Some(header.ok_or(core::PROV_R_INVALID_AAD)?);
             self.growth = TAG_BYTES;
             Ok(())
@@ -332,11 +332,11 @@ impl Context for Gcm {
             Value::Size(self.iv_bytes)
         } else if name == core::CIPHER_PARAM_AEAD_TAG {
             let wanted = param.data_size;
-            let made = self.common.direction == Direction::Seal && self.tag_bytes.is_some();
+            let made = self.tagged.direction == Direction::Seal && self.tag_bytes.is_some();
             if !made || !(1..=TAG_BYTES).contains(&wanted) {
                 return Err(core::PROV_R_INVALID_TAG.into());
             }
-            Value::Octets(&self.common.tag[..wanted])
+            Value::Octets(&self.tagged.tag[..wanted])
         } else {
             // SAFETY: the caller vouches for the room.
             return unsafe { self.answer_seldom(name, param) };
@@ -360,7 +360,7 @@ impl Gcm {
         let value = if name == core::CIPHER_PARAM_AEAD_TLS1_AAD_PAD {
             Value::Size(self.growth)
         } else if name == core::CIPHER_PARAM_KEYLEN {
-            Value::Size(self.common.key_bytes())
+            Value::Size(self.tagged.key_bytes())
         } else if name == core::CIPHER_PARAM_AEAD_TAGLEN {
             Value::Size(self.tag_bytes.unwrap_or(TAG_BYTES))
         } else if name == core::CIPHER_PARAM_IV || name == core::CIPHER_PARAM_UPDATED_IV {

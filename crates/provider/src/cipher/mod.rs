@@ -6,12 +6,12 @@
 
 mod cbc_hmac;
 mod chacha;
-mod common;
 mod context;
-mod doors;
+mod entries;
 mod gcm;
 mod multi_block;
 mod piece;
+mod tagged;
 mod tally;
 
 use std::ffi::CStr;
@@ -115,5 +115,5 @@ fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
 
 fn offer<K: Kind>(delegate: &Delegate) -> Option<Box<[OsslDispatch]>> {
     let like = &delegate.algorithms.ciphers[K::KIND as usize].as_ref()?.functions;
-    K::Context::gains(K::ALGORITHM).then(|| doors::functions::<K>(like))
+    K::Context::gains(K::ALGORITHM).then(|| entries::functions::<K>(like))
 }

@@ -1,5 +1,5 @@
 //! The file of this process's counters, which others may read.
-#![allow(unsafe_code, reason = "reserves room on a disk, and asks for processes")]
+#![allow(unsafe_code, reason = "reserves room on a disk")]
 
 use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, Counters};
 
 use super::pages;
+use crate::process::has_ended;
 
 /// Maps the file of this process, empty. It appears under its name only when it has its size.
 pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
@@ -87,14 +88,6 @@ fn of_ended(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
         return None;
     }
     Some((entry.metadata().ok()?.modified().ok()?, path))
-}
-
-/// Whether there is no such process. `/proc` may hide those of other users (`hidepid`).
-fn has_ended(pid: u32) -> bool {
-    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return true };
-    // SAFETY: signal 0 reaches no process; the kernel only looks for it.
-    let missing = unsafe { libc::kill(pid, 0) } != 0;
-    missing && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 /// When a process started, in clock ticks after boot.

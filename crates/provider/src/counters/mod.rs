@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use widelane_bridge::counters::{Counters, KindCounters, OperationKind, WAIT_BUCKETS};
 
+use crate::process;
 pub(crate) use pages::{Pages, begin_thread};
 
 /// Counts one.
@@ -32,8 +33,8 @@ pub(crate) enum How {
     Delegated,
 }
 
-/// Counts operations, each under its kind and, but for key generation, in the totals.
-pub(crate) fn count_jobs(counters: &Counters, kind: OperationKind, how: How, jobs: usize) {
+/// Counts an operation under its kind and, but for key generation, in the totals.
+pub(crate) fn count_job(counters: &Counters, kind: OperationKind, how: How) {
     let of_kind = of_kind(counters, kind);
     let (part, total) = match how {
         How::Batched => (&of_kind.batched, &counters.jobs_batched),
@@ -41,10 +42,15 @@ pub(crate) fn count_jobs(counters: &Counters, kind: OperationKind, how: How, job
         How::Synchronous => (&of_kind.synchronous, &counters.jobs_synchronous),
         How::Delegated => (&of_kind.delegated, &counters.jobs_delegated),
     };
-    add(part, jobs);
+    count(part);
     if !kind.is_generation() {
-        add(total, jobs);
+        count(total);
     }
+}
+
+/// Counts an operation that is left to the default provider.
+pub(crate) fn count_delegated(kind: OperationKind) {
+    count_job(process::current().counters(), kind, How::Delegated);
 }
 
 /// The counters of one kind.
@@ -67,12 +73,11 @@ mod tests {
     fn totals_leave_key_generation_out() {
         let pages = Pages::of_nobody();
         let counters = pages.first();
-        count_jobs(counters, OperationKind::P256Sign, How::Single, 3);
-        count_jobs(counters, OperationKind::P256Generate, How::Single, 5);
-        assert_eq!(counters.jobs_single.load(Ordering::Relaxed), 3);
-        for (kind, jobs) in [(OperationKind::P256Sign, 3), (OperationKind::P256Generate, 5)] {
-            assert_eq!(of_kind(counters, kind).single.load(Ordering::Relaxed), jobs);
+        for kind in [OperationKind::P256Sign, OperationKind::P256Generate] {
+            count_job(counters, kind, How::Single);
+            assert_eq!(of_kind(counters, kind).single.load(Ordering::Relaxed), 1);
         }
+        assert_eq!(counters.jobs_single.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -12,26 +12,27 @@ use widelane_ossl_sys::Libcrypto;
 use widelane_secret::Mask;
 
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
-use crate::batching::kinds::Kind;
+use crate::batching::kinds::BatchedKind;
 use crate::batching::{Conclusion, Operation, Request, Secret, Skill, Task};
 use crate::choosing::{is_open, merged};
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
+use crate::signature::SignerKey;
 use crate::stack;
 
 /// The kinds of operations that have kernels here.
-pub(crate) const KINDS: &[Kind] = &[
-    Kind::pooled(OperationKind::X25519Generate, x25519_kernels),
-    Kind::new(OperationKind::X25519Derive, x25519_derive_kernels, derive_x25519),
-    Kind::pooled(OperationKind::P256Generate, ec_kernels),
-    Kind::new(OperationKind::P256Derive, ec_kernels, derive_ec),
-    Kind::new(OperationKind::P256Sign, ec_sign_kernels, sign_ec),
-    Kind::pooled(OperationKind::P384Generate, ec_kernels),
-    Kind::new(OperationKind::P384Derive, ec_kernels, derive_ec),
-    Kind::new(OperationKind::P384Sign, ec_sign_kernels, sign_ec),
-    Kind::new(OperationKind::P256Verify, ec_kernels, verify_ec),
-    Kind::new(OperationKind::P384Verify, ec_kernels, verify_ec),
-    Kind::new(OperationKind::Ed25519Sign, ed25519_kernels, sign_ed25519),
+pub(crate) const KINDS: &[BatchedKind] = &[
+    BatchedKind::pooled(OperationKind::X25519Generate, x25519_kernels),
+    BatchedKind::new(OperationKind::X25519Derive, x25519_derive_kernels, derive_x25519),
+    BatchedKind::pooled(OperationKind::P256Generate, ec_kernels),
+    BatchedKind::new(OperationKind::P256Derive, ec_kernels, derive_ec),
+    BatchedKind::new(OperationKind::P256Sign, ec_sign_kernels, sign_ec),
+    BatchedKind::pooled(OperationKind::P384Generate, ec_kernels),
+    BatchedKind::new(OperationKind::P384Derive, ec_kernels, derive_ec),
+    BatchedKind::new(OperationKind::P384Sign, ec_sign_kernels, sign_ec),
+    BatchedKind::new(OperationKind::P256Verify, ec_kernels, verify_ec),
+    BatchedKind::new(OperationKind::P384Verify, ec_kernels, verify_ec),
+    BatchedKind::new(OperationKind::Ed25519Sign, ed25519_kernels, sign_ed25519),
 ];
 
 /// P-256 and P-384 by each kernel that the policy leaves open, those with the fewest lanes first.

@@ -13,15 +13,15 @@ use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer, Secret};
-use crate::counters::count;
+use crate::batching::{self, Made, Secret};
 use crate::curve::batch::{SignDigest, VerifyDigest};
 use crate::curve::key::Key;
 use crate::curve::verified::Statement;
 use crate::curve::{Curve, single};
 use crate::delegate::{Delegate, SignContext};
-use crate::signature::{Context, Found, Made, Signer, SignerKey};
-use crate::{digest, params, process};
+use crate::digest::DIGEST_BYTES_MAX;
+use crate::signature::{Context, Found, Signer, SignerKey};
+use crate::{digest, params};
 
 /// ECDSA.
 pub(crate) enum Ecdsa {}
@@ -53,11 +53,11 @@ enum What {
 
 impl SignerKey for Key {
     fn sign_kind(&self) -> OperationKind {
-        self.sign_kind()
+        self.known_curve().map_or(OperationKind::Other, Curve::sign_kind)
     }
 
     fn verify_kind(&self) -> OperationKind {
-        self.verify_kind()
+        self.known_curve().map_or(OperationKind::Other, Curve::verify_kind)
     }
 }
 
@@ -151,7 +151,7 @@ impl Signer for Ecdsa {
         } else {
             return Made::Theirs;
         };
-        made.map_or(Made::Failed, Made::Signature)
+        made.map_or(Made::Nothing, Made::Done)
     }
 
     fn verify(context: &Context<Self>, given: &[u8], signature: &[u8]) -> Found {
@@ -171,15 +171,13 @@ impl Signer for Ecdsa {
         }
         let (key, digest) = (Arc::clone(key), given.into());
         match batching::run(VerifyDigest { key, digest, signature }) {
-            Answer::Done(_) => {
+            Made::Done(_) => {
                 statement.remember();
-                return Found::Good;
+                Found::Good
             }
-            Answer::Cancelled => return Found::Nothing,
-            Answer::Failed => count(&process::current().counters().fallbacks),
-            Answer::Rejected => {}
+            Made::Theirs => Found::Theirs,
+            Made::Nothing => Found::Nothing,
         }
-        Found::Theirs
     }
 }
 
@@ -192,13 +190,7 @@ fn key_begun(context: &Context<Ecdsa>, way: Way) -> Option<&Arc<Key>> {
 fn sign(context: &Context<Ecdsa>, key: &Arc<Key>, digest: &[u8]) -> Option<Secret> {
     let entropy = context.delegate.random_secret(32)?;
     let operation = SignDigest { key: Arc::clone(key), digest: digest.into(), entropy };
-    match batching::run(operation) {
-        Answer::Done(made) => return Some(made),
-        Answer::Cancelled => return None,
-        Answer::Failed => count(&process::current().counters().fallbacks),
-        Answer::Rejected => {}
-    }
-    single::sign_digest(key, digest)
+    batching::run(operation).or_theirs(|| single::sign_digest(key, digest))
 }
 
 /// Has the default provider sign the digest of a message: the key, or how the nonce is made, has
@@ -228,6 +220,3 @@ fn sign_delegated(
     SignContext::begin(&context.delegate, functions, key.inner()?, &set)?
         .signature(digest, size.min(single::SIGNATURE_BYTES_MAX))
 }
-
-/// Longest digest of libcrypto: `EVP_MAX_MD_SIZE`.
-const DIGEST_BYTES_MAX: usize = 64;

@@ -8,14 +8,12 @@ use std::sync::Arc;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer};
-use crate::counters::count;
+use crate::batching::{self, Made};
 use crate::curve::Curve;
 use crate::curve::batch::SignMessage;
 use crate::curve::key::Key;
 use crate::delegate::Delegate;
-use crate::process;
-use crate::signature::{Context, Made, Signer};
+use crate::signature::{Context, Signer};
 
 /// Ed25519. What signs and verifies digests is Ed25519ph, the default provider's.
 pub(crate) enum Ed25519 {}
@@ -79,13 +77,7 @@ impl Signer for Ed25519 {
         let key = context.key.as_ref().filter(|_| context.ours.is_some());
         let fits = given.len() <= MESSAGE_BYTES_MAX && size >= SIGNATURE_BYTES;
         let Some(key) = key.filter(|_| fits) else { return Made::Theirs };
-        match batching::run(SignMessage { key: Arc::clone(key), message: given.into() }) {
-            Answer::Done(made) => return Made::Signature(made),
-            Answer::Cancelled => return Made::Failed,
-            Answer::Failed => count(&process::current().counters().fallbacks),
-            Answer::Rejected => {}
-        }
-        Made::Theirs
+        batching::run(SignMessage { key: Arc::clone(key), message: given.into() })
     }
 
     fn sign_message(context: &Context<Self>, message: &[u8], size: usize) -> Made {

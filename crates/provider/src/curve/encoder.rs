@@ -15,7 +15,7 @@ use widelane_ossl_sys::dispatch::EncoderFunctions;
 use crate::curve::Algorithm;
 use crate::curve::key::Key;
 use crate::delegate::{Delegate, Owned};
-use crate::entry::{borrow, entry, give, lend, take, take_back};
+use crate::entry::{Nth, Place, borrow, entry, give, lend, take, take_back};
 use crate::instance::Instance;
 use crate::keymgmt;
 
@@ -23,18 +23,6 @@ use crate::keymgmt;
 pub(crate) fn functions(delegate: &Delegate) -> impl Iterator<Item = Box<[OsslDispatch]>> {
     let theirs = delegate.algorithms.ec_encoders.iter().map(|encoder| encoder.functions);
     theirs.zip(FUNCTIONS).map(|(theirs, ours)| ours.write_like(&theirs))
-}
-
-/// Which of the default provider's encoders is meant, as a type: some functions are called without
-/// a word about it.
-trait Place {
-    const INDEX: usize;
-}
-
-enum Nth<const INDEX: usize> {}
-
-impl<const INDEX: usize> Place for Nth<INDEX> {
-    const INDEX: usize = INDEX;
 }
 
 const fn table<P: Place>() -> EncoderFunctions {

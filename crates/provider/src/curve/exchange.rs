@@ -10,8 +10,8 @@ use widelane_bridge::counters::OperationKind;
 use widelane_ossl_sys::core::{OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::KeyexchFunctions;
 
-use crate::batching::{self, Answer};
-use crate::counters::{How, count, count_jobs};
+use crate::batching::{self, Made};
+use crate::counters::count_delegated;
 use crate::curve::batch::Derive;
 use crate::curve::key::Key;
 use crate::curve::keymgmt::{Ec, X25519};
@@ -19,20 +19,20 @@ use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{borrow, borrow_mut, describe, entry, forward, give, output, share, take};
 use crate::instance::Instance;
-use crate::keymgmt::Family;
-use crate::{params, process};
+use crate::keymgmt::KeyFamily;
+use crate::params;
 
 /// Our functions for X25519.
 pub(crate) fn x25519_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
-    all::<X25519>().write_like(functions(delegate, Algorithm::X25519))
+    all::<X25519>().write_like(Algorithm::X25519.exchange(delegate))
 }
 
 /// Our functions for ECDH.
 pub(crate) fn ecdh_functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
-    all::<Ec>().write_like(functions(delegate, Algorithm::Ec))
+    all::<Ec>().write_like(Algorithm::Ec.exchange(delegate))
 }
 
-const fn all<F: Family<Key = Key>>() -> KeyexchFunctions {
+const fn all<F: KeyFamily<Key = Key>>() -> KeyexchFunctions {
     KeyexchFunctions {
         newctx: Some(newctx::<F>),
         init: Some(init),
@@ -62,33 +62,13 @@ struct Context {
 
 impl Context {
     fn functions(&self) -> &KeyexchFunctions {
-        functions(&self.delegate, self.algorithm)
+        self.algorithm.exchange(&self.delegate)
     }
 
     /// The default provider's context, made now if there is none, with our keys.
     fn inner(&self) -> Option<*mut c_void> {
-        self.inner.get_or_make(|| self.make_inner())
-    }
-
-    fn make_inner(&self) -> Option<Owned> {
-        let functions = self.functions();
-        // SAFETY: the default provider's own context.
-        let inner =
-            Owned::adopt(unsafe { functions.newctx?(self.delegate.provctx) }, functions.freectx)?;
-        if let Some(key) = &self.key {
-            // SAFETY: context and key are the default provider's.
-            let begun = unsafe { functions.init?(inner.as_ptr(), key.inner()?, ptr::null()) };
-            if begun <= 0 {
-                return None;
-            }
-        }
-        if let Some(peer) = &self.peer {
-            // SAFETY: as above.
-            if unsafe { functions.set_peer?(inner.as_ptr(), peer.inner()?) } <= 0 {
-                return None;
-            }
-        }
-        Some(inner)
+        let (key, peer) = (self.key.as_deref(), self.peer.as_deref());
+        self.inner.get_or_make(|| begin(&self.delegate, self.algorithm, key, peer))
     }
 
     /// The keys and their curve, if the secret is ours to make.
@@ -98,23 +78,38 @@ impl Context {
     }
 
     /// Makes the secret; nothing if the default provider is to make it or to say why not.
-    fn derive(&self) -> Option<Answer> {
+    fn derive(&self) -> Option<Made> {
         let (_, key, peer) = self.operands()?;
         let (key, peer) = (Arc::clone(key), Arc::clone(peer));
         Some(batching::run(Derive { key, peer }))
     }
 }
 
-/// The default provider's functions for an algorithm that makes shared secrets.
-fn functions(delegate: &Delegate, algorithm: Algorithm) -> &KeyexchFunctions {
-    match algorithm {
-        Algorithm::X25519 => &delegate.algorithms.x25519_exchange.functions,
-        Algorithm::Ec | Algorithm::Ed25519 => &delegate.algorithms.ecdh.functions,
+/// A context of the default provider's for a shared secret of the keys that there are.
+pub(super) fn begin(
+    delegate: &Delegate,
+    algorithm: Algorithm,
+    key: Option<&Key>,
+    peer: Option<&Key>,
+) -> Option<Owned> {
+    let functions = algorithm.exchange(delegate);
+    // SAFETY: the default provider's own context.
+    let inner = Owned::adopt(unsafe { functions.newctx?(delegate.provctx) }, functions.freectx)?;
+    if let Some(key) = key {
+        // SAFETY: context and key are the default provider's.
+        let begun = unsafe { functions.init?(inner.as_ptr(), key.inner()?, ptr::null()) };
+        (begun > 0).then_some(())?;
     }
+    if let Some(peer) = peer {
+        // SAFETY: as above.
+        let is_set = unsafe { functions.set_peer?(inner.as_ptr(), peer.inner()?) > 0 };
+        is_set.then_some(())?;
+    }
+    Some(inner)
 }
 
 entry! {
-    fn newctx<F: Family<Key = Key>>(provctx: *mut c_void) -> *mut c_void {
+    fn newctx<F: KeyFamily<Key = Key>>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         let (ours, key, peer, inner) = (true, None, None, OnDemand::default());
@@ -203,20 +198,19 @@ entry! {
             }
             if size >= bytes {
                 match context.derive() {
-                    Some(Answer::Done(made)) => {
+                    Some(Made::Done(made)) => {
                         // SAFETY: there is room for it, and the core waits for the length.
                         unsafe { output(&made.0, secret, length) };
                         return Some(1);
                     }
-                    Some(Answer::Cancelled) => return None,
-                    Some(Answer::Failed) => count(&process::current().counters().fallbacks),
-                    Some(Answer::Rejected) | None => {}
+                    Some(Made::Nothing) => return None,
+                    Some(Made::Theirs) | None => {}
                 }
             }
         }
         if !secret.is_null() {
             let kind = operands.map_or(OperationKind::Other, |(curve, ..)| curve.derive_kind());
-            count_jobs(process::current().counters(), kind, How::Delegated, 1);
+            count_delegated(kind);
         }
         let (inner, derive) = (context.inner()?, context.functions().derive?);
         // SAFETY: a context of the default provider, and the core's buffers.
@@ -240,8 +234,8 @@ entry! {
 }
 
 describe! {
-    gettable_ctx_params<F: Family<Key = Key>>(Context, |delegate| functions(delegate, F::KIND));
-    settable_ctx_params<F: Family<Key = Key>>(Context, |delegate| functions(delegate, F::KIND));
+    gettable_ctx_params<F: KeyFamily<Key = Key>>(Context, |delegate| F::KIND.exchange(delegate));
+    settable_ctx_params<F: KeyFamily<Key = Key>>(Context, |delegate| F::KIND.exchange(delegate));
 }
 
 forward! {

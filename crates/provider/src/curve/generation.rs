@@ -11,7 +11,7 @@ use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::batching::execute::now;
 use crate::batching::queues::Method;
-use crate::counters::{How, count_jobs};
+use crate::counters::{How, count_job};
 use crate::curve::key::Key;
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, Owned};
@@ -158,7 +158,7 @@ impl keymgmt::Generation for Generation {
         if self.selection & core::SELECT_KEYPAIR != 0 {
             let process = process::current();
             process.queues(kind).costs.record(Method::DefaultProvider, now().since(begin));
-            count_jobs(process.counters(), kind, how, 1);
+            count_job(process.counters(), kind, how);
         }
         Some(key)
     }

@@ -230,17 +230,6 @@ impl Key {
         true
     }
 
-    /// Whether the selected parts are the same in both, if what we hold of them decides that.
-    pub(crate) fn matches(&self, other: &Key, selection: c_int) -> Option<bool> {
-        let with_halves = selection & core::SELECT_KEYPAIR != 0;
-        let with_public = selection & core::SELECT_PUBLIC_KEY != 0;
-        if !self.is_ours() || !other.is_ours() || with_halves && !with_public {
-            return None;
-        }
-        let same_curve = self.known_curve()? == other.known_curve()?;
-        Some(same_curve && (!with_halves || self.known_public()? == other.known_public()?))
-    }
-
     /// Says of a new key which one counts; false if that is settled.
     fn settle(&self, mode: Mode) -> bool {
         let (from, to) = (Mode::New as u8, mode as u8);
@@ -290,16 +279,6 @@ impl Key {
     /// What its private-key operation with a peer is counted as.
     pub(crate) fn derive_kind(&self) -> OperationKind {
         self.known_curve().map_or(OperationKind::Other, Curve::derive_kind)
-    }
-
-    /// What its signature is counted as.
-    pub(crate) fn sign_kind(&self) -> OperationKind {
-        self.known_curve().map_or(OperationKind::Other, Curve::sign_kind)
-    }
-
-    /// What the verification of its signature is counted as.
-    pub(crate) fn verify_kind(&self) -> OperationKind {
-        self.known_curve().map_or(OperationKind::Other, Curve::verify_kind)
     }
 
     /// Its public half, encoded, if we hold it.
@@ -498,7 +477,7 @@ impl Key {
         let curve = *self.curve.get()?;
         let image = self.make_inner()?;
         let private = self.private.get().map(Private::as_bytes);
-        let mut params = KeyParams::new(curve, self.known_public(), private);
+        let params = KeyParams::new(curve, self.known_public(), private);
         let selection = params.selection();
         if selection & core::SELECT_KEYPAIR == 0 && curve.group_name().is_none() {
             // A key of X25519 without halves is one that was just made.

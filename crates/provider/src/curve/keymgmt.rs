@@ -12,7 +12,7 @@ use crate::curve::key::Key;
 use crate::curve::params::Plain;
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::Delegate;
-use crate::keymgmt::{Family, ManagedKey};
+use crate::keymgmt::{KeyFamily, ManagedKey};
 use crate::params::{self, Array, Value};
 
 /// Keys of [`Algorithm::Ec`].
@@ -24,17 +24,17 @@ pub(crate) enum Ed25519 {}
 /// Keys of [`Algorithm::X25519`].
 pub(crate) enum X25519 {}
 
-impl Family for Ec {
+impl KeyFamily for Ec {
     type Key = Key;
     const KIND: Algorithm = Algorithm::Ec;
 }
 
-impl Family for Ed25519 {
+impl KeyFamily for Ed25519 {
     type Key = Key;
     const KIND: Algorithm = Algorithm::Ed25519;
 }
 
-impl Family for X25519 {
+impl KeyFamily for X25519 {
     type Key = Key;
     const KIND: Algorithm = Algorithm::X25519;
 }
@@ -115,7 +115,13 @@ impl ManagedKey for Key {
     }
 
     fn matches(&self, other: &Self, selection: c_int) -> Option<bool> {
-        self.matches(other, selection)
+        let with_halves = selection & core::SELECT_KEYPAIR != 0;
+        let with_public = selection & core::SELECT_PUBLIC_KEY != 0;
+        if !self.is_ours() || !other.is_ours() || with_halves && !with_public {
+            return None;
+        }
+        let same_curve = self.known_curve()? == other.known_curve()?;
+        Some(same_curve && (!with_halves || self.known_public()? == other.known_public()?))
     }
 
     unsafe fn import(&self, selection: c_int, params: *const OsslParam) -> bool {

@@ -121,12 +121,12 @@ impl Algorithm {
         }
     }
 
-    /// The default provider's functions for a shared secret of such keys.
-    pub(crate) fn exchange(self, delegate: &Delegate) -> Option<&KeyexchFunctions> {
+    /// The default provider's functions for a shared secret of such keys. Those of Ed25519 share
+    /// none, and nobody asks.
+    pub(crate) fn exchange(self, delegate: &Delegate) -> &KeyexchFunctions {
         match self {
-            Algorithm::Ec => Some(&delegate.algorithms.ecdh.functions),
-            Algorithm::Ed25519 => None,
-            Algorithm::X25519 => Some(&delegate.algorithms.x25519_exchange.functions),
+            Algorithm::Ec | Algorithm::Ed25519 => &delegate.algorithms.ecdh.functions,
+            Algorithm::X25519 => &delegate.algorithms.x25519_exchange.functions,
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
 use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
 use std::ptr;
 
 use widelane_ossl_sys::core::{self, OsslParam};
@@ -159,43 +160,43 @@ const USUAL_NUMBERS: [(&CStr, c_int); 3] = [
 ];
 
 /// What we hold of a key, as parameters that the default provider imports.
-pub(super) struct KeyParams {
+pub(super) struct KeyParams<'a> {
     params: [OsslParam; 4],
     selection: c_int,
-    /// What the parameters point to.
-    _public: Vec<u8>,
-    private: Vec<u8>,
+    /// A private half as a number, to which the parameters point.
+    _number: PrivateBytes,
+    /// The halves as they are held, to which they point otherwise.
+    _held: PhantomData<&'a [u8]>,
 }
 
-impl KeyParams {
+impl<'a> KeyParams<'a> {
     /// The parameters of a key with these halves.
-    pub(super) fn new(curve: Curve, public: Option<&[u8]>, private: Option<&[u8]>) -> Self {
+    pub(super) fn new(curve: Curve, public: Option<&'a [u8]>, private: Option<&'a [u8]>) -> Self {
         let mut selection = core::SELECT_ALL_PARAMETERS;
-        let mut public_bytes = public.map(<[u8]>::to_vec).unwrap_or_default();
-        let mut private_bytes = private.map(<[u8]>::to_vec).unwrap_or_default();
+        let mut number = PrivateBytes(Vec::new());
         let mut params = Vec::with_capacity(4);
         if let Some(name) = curve.group_name() {
             params.push(params::text_in(core::PKEY_PARAM_GROUP_NAME, name));
         }
-        if public.is_some() {
+        if let Some(public) = public {
             selection |= core::SELECT_PUBLIC_KEY;
-            params.push(params::octets_in(core::PKEY_PARAM_PUB_KEY, &mut public_bytes));
+            params.push(params::octets_in(core::PKEY_PARAM_PUB_KEY, public));
         }
-        if private.is_some() {
+        if let Some(private) = private {
             selection |= core::SELECT_PRIVATE_KEY;
             params.push(match curve {
                 Curve::Ec(_) => {
-                    private_bytes.reverse();
-                    params::number_in(core::PKEY_PARAM_PRIV_KEY, &mut private_bytes)
+                    number.0 = private.iter().rev().copied().collect();
+                    params::number_in(core::PKEY_PARAM_PRIV_KEY, &number)
                 }
                 Curve::Ed25519 | Curve::X25519 => {
-                    params::octets_in(core::PKEY_PARAM_PRIV_KEY, &mut private_bytes)
+                    params::octets_in(core::PKEY_PARAM_PRIV_KEY, private)
                 }
             });
         }
         params.resize(4, OsslParam::END);
         let params = params.try_into().expect("resized above");
-        KeyParams { params, selection, _public: public_bytes, private: private_bytes }
+        KeyParams { params, selection, _number: number, _held: PhantomData }
     }
 
     /// What they describe.
@@ -204,13 +205,7 @@ impl KeyParams {
     }
 
     /// The array, with its end.
-    pub(super) fn as_ptr(&mut self) -> *const OsslParam {
+    pub(super) fn as_ptr(&self) -> *const OsslParam {
         self.params.as_ptr()
-    }
-}
-
-impl Drop for KeyParams {
-    fn drop(&mut self) {
-        wipe(&mut self.private);
     }
 }

@@ -6,25 +6,15 @@ use std::ptr;
 use widelane_ossl_sys::core::OsslParam;
 
 use crate::batching::Secret;
+use crate::curve::exchange;
 use crate::curve::key::Key;
 use crate::delegate::{Owned, SignContext, verify_digest};
 
 /// The shared secret of two keys.
 pub(crate) fn derive(key: &Key, peer: &Key) -> Option<Secret> {
     let delegate = key.delegate();
-    let functions = key.algorithm().exchange(delegate)?;
-    let (newctx, init) = (functions.newctx?, functions.init?);
-    let (set_peer, derive) = (functions.set_peer?, functions.derive?);
-    // SAFETY: the default provider's own context.
-    let context = Owned::adopt(unsafe { newctx(delegate.provctx) }, functions.freectx)?;
-    // SAFETY: context and key are the default provider's.
-    if unsafe { init(context.as_ptr(), key.inner()?, ptr::null()) } <= 0 {
-        return None;
-    }
-    // SAFETY: as above.
-    if unsafe { set_peer(context.as_ptr(), peer.inner()?) } <= 0 {
-        return None;
-    }
+    let context = exchange::begin(delegate, key.algorithm(), Some(key), Some(peer))?;
+    let derive = key.algorithm().exchange(delegate).derive?;
     let mut secret = Secret(vec![0; key.named_curve()?.private_bytes()]);
     let (size, mut length) = (secret.0.len(), 0);
     // SAFETY: pointer and length belong to the secret.

@@ -14,7 +14,7 @@ use crate::kdf::fields::{Field, Fields};
 use crate::params;
 
 /// A key derivation.
-pub(super) struct Kind {
+pub(super) struct Derivation {
     /// The default provider's functions.
     pub(super) table: fn(&Delegate) -> &KdfFunctions,
     /// What we know of what can be set.
@@ -29,7 +29,7 @@ pub(super) struct Kind {
 ///
 /// As long as it is ours there is no context of the default provider.
 pub(super) struct Context {
-    kind: &'static Kind,
+    kind: &'static Derivation,
     delegate: Arc<Delegate>,
     /// What is set, while it is ours.
     fields: Option<Fields>,
@@ -41,7 +41,10 @@ impl Context {
     ///
     /// # Safety
     /// `provctx` must be our instance.
-    pub(super) unsafe fn begin(provctx: *mut c_void, kind: &'static Kind) -> Option<*mut c_void> {
+    pub(super) unsafe fn begin(
+        provctx: *mut c_void,
+        kind: &'static Derivation,
+    ) -> Option<*mut c_void> {
         // SAFETY: passed on to the caller.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         let (fields, inner) = (Some(Fields::new()), OnDemand::default());

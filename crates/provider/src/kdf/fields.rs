@@ -165,7 +165,6 @@ impl Fields {
 
     /// Hands everything that is set to `take`, as parameters.
     pub(super) fn replay<R>(&self, take: impl FnOnce(&[OsslParam]) -> R) -> R {
-        let mut copy = self.clone();
         let mut mode = self.mode;
         let mut given = Vec::with_capacity(Field::ALL.len() + 3);
         if let Some(hash) = self.hash {
@@ -175,8 +174,8 @@ impl Fields {
             given.push(params::int(core::KDF_PARAM_MODE, mode));
         }
         for field in Field::ALL {
-            if let Some(place) = copy.places[field as usize].clone() {
-                given.push(params::octets_in(field.name(), &mut copy.bytes[place]));
+            if let Some(place) = self.places[field as usize].clone() {
+                given.push(params::octets_in(field.name(), &self.bytes[place]));
             }
         }
         given.push(OsslParam::END);
@@ -208,16 +207,15 @@ mod tests {
 
     #[test]
     fn what_libssl_sets_for_tls_1_2_is_ours() {
-        let (mut secret, mut label, mut random) = ([1; 48], *b"key expansion", [2; 32]);
         let null =
             OsslParam::new(core::KDF_PARAM_SEED, core::PARAM_OCTET_STRING, std::ptr::null_mut(), 0);
         let params = [
             params::text_in(core::KDF_PARAM_DIGEST, c"SHA2-384"),
-            params::octets_in(core::KDF_PARAM_SECRET, &mut secret),
-            params::octets_in(core::KDF_PARAM_SEED, &mut label),
-            params::octets_in(core::KDF_PARAM_SEED, &mut random),
+            params::octets_in(core::KDF_PARAM_SECRET, &[1; 48]),
+            params::octets_in(core::KDF_PARAM_SEED, b"key expansion"),
+            params::octets_in(core::KDF_PARAM_SEED, &[2; 32]),
             null,
-            params::octets_in(core::KDF_PARAM_SEED, &mut []),
+            params::octets_in(core::KDF_PARAM_SEED, &[]),
         ];
         let mut fields = Fields::new();
         assert!(fields.set(params.iter(), &[Field::Secret, Field::Seed], |_| true));
@@ -229,36 +227,34 @@ mod tests {
 
     #[test]
     fn what_becomes_of_data_is_for_the_default_provider() {
-        let (mut key, mut first, mut second) = ([1; 48], *b"first", *b"second");
         let known = [Field::Key, Field::Data];
-        let key = params::octets_in(core::KDF_PARAM_KEY, &mut key);
+        let key = params::octets_in(core::KDF_PARAM_KEY, &[1; 48]);
         let mut fields = Fields::new();
         assert!(fields.set([&key].into_iter(), &known, |_| true));
-        let data = params::octets_in(core::KDF_PARAM_DATA, &mut first);
+        let data = params::octets_in(core::KDF_PARAM_DATA, b"first");
         assert!(fields.set([&data].into_iter(), &known, |_| true));
         assert!(!fields.set([&key].into_iter(), &known, |_| true));
         assert!(!fields.set([].into_iter(), &known, |_| true));
         assert_eq!(fields.get(Field::Data), Some(&b"first"[..]), "for the default provider");
-        let data = params::octets_in(core::KDF_PARAM_DATA, &mut second);
+        let data = params::octets_in(core::KDF_PARAM_DATA, b"second");
         assert!(fields.set([&key, &data].into_iter(), &known, |_| true));
         assert_eq!(fields.get(Field::Data), Some(&b"second"[..]));
     }
 
     #[test]
     fn what_is_refused_changes_nothing() {
-        let (mut first, mut second, mut more) = (*b"first", *b"second", *b"more");
         let known = [Field::Secret, Field::Seed];
         let mut fields = Fields::new();
-        let seed = params::octets_in(core::KDF_PARAM_SEED, &mut first);
+        let seed = params::octets_in(core::KDF_PARAM_SEED, b"first");
         assert!(fields.set([&seed].into_iter(), &known, |_| true));
         let used = fields.used;
         let params = [
-            params::octets_in(core::KDF_PARAM_SEED, &mut more),
-            params::octets_in(core::KDF_PARAM_SECRET, &mut second),
+            params::octets_in(core::KDF_PARAM_SEED, b"more"),
+            params::octets_in(core::KDF_PARAM_SECRET, b"second"),
             params::text_in(core::KDF_PARAM_DIGEST, c"SHA2-256"),
         ];
         assert!(!fields.set(params.iter(), &known, |_| false), "all known, and refused");
-        let unknown = params::octets_in(core::KDF_PARAM_SALT, &mut []);
+        let unknown = params::octets_in(core::KDF_PARAM_SALT, &[]);
         assert!(!fields.set(params.iter().chain([&unknown]), &known, |_| true));
         assert_eq!(fields.get(Field::Seed), Some(&b"first"[..]));
         assert_eq!((fields.get(Field::Secret), fields.hash, fields.used), (None, None, used));

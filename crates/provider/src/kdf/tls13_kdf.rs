@@ -13,7 +13,7 @@ use widelane_secret::wipe;
 use crate::delegate::Delegate;
 use crate::entry::{describe, entry};
 use crate::instance::Instance;
-use crate::kdf::context::{Context, FUNCTIONS, Kind};
+use crate::kdf::context::{Context, Derivation, FUNCTIONS};
 use crate::kdf::fields::{Field, Fields};
 use crate::kdf::kept::{Ask, PREFIX, expand, with_secret};
 
@@ -28,7 +28,7 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
     .write_like(table(delegate))
 }
 
-static KIND: Kind = Kind {
+static KIND: Derivation = Derivation {
     table,
     known: &[Field::Key, Field::Salt, Field::Prefix, Field::Label, Field::Data],
     is_accepted: |fields| {

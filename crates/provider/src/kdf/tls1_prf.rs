@@ -11,7 +11,7 @@ use widelane_ossl_sys::dispatch::KdfFunctions;
 use crate::delegate::Delegate;
 use crate::entry::{describe, entry};
 use crate::instance::Instance;
-use crate::kdf::context::{Context, FUNCTIONS, Kind};
+use crate::kdf::context::{Context, Derivation, FUNCTIONS};
 use crate::kdf::fields::{Field, Fields};
 
 /// Our functions: those that the default provider has as well.
@@ -25,8 +25,8 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
     .write_like(table(delegate))
 }
 
-static KIND: Kind =
-    Kind { table, known: &[Field::Secret, Field::Seed], is_accepted: |_| true, derive };
+static KIND: Derivation =
+    Derivation { table, known: &[Field::Secret, Field::Seed], is_accepted: |_| true, derive };
 
 /// The default provider's functions.
 fn table(delegate: &Delegate) -> &KdfFunctions {

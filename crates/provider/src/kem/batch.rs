@@ -14,35 +14,35 @@ use widelane_ossl_sys::Libcrypto;
 use widelane_secret::Mask;
 
 use crate::batching::kernel::{Outcome, Verdict, collect};
-use crate::batching::kinds::Kind;
-use crate::batching::{self, Answer, Operation, Request, Secret};
+use crate::batching::kinds::BatchedKind;
+use crate::batching::{self, Made, Operation, Request, Secret};
 use crate::choosing::ByPolicy;
-use crate::counters::{How, count_jobs};
+use crate::counters::count_delegated;
 use crate::curve::key::Key as CurveKey;
 use crate::curve::{self, Curve};
 use crate::errors::quietly;
 use crate::kem::key::Key;
 use crate::kem::{Mechanism, single};
 use crate::pool::Message;
-use crate::{process, stack};
+use crate::stack;
 
 /// The kinds of operations that have kernels here.
-pub(crate) const KINDS: &[Kind] = &[
-    Kind::pooled(OperationKind::MlKem512Generate, kernels),
-    Kind::pooled(OperationKind::MlKem768Generate, kernels),
-    Kind::pooled(OperationKind::MlKem1024Generate, kernels),
-    Kind::new(OperationKind::X25519MlKem768Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::X25519MlKem768Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::MlKem512Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::MlKem512Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::MlKem768Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::MlKem768Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::MlKem1024Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::MlKem1024Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::Secp256r1MlKem768Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::Secp256r1MlKem768Decapsulate, kernels, decapsulate),
-    Kind::new(OperationKind::Secp384r1MlKem1024Encapsulate, kernels, encapsulate),
-    Kind::new(OperationKind::Secp384r1MlKem1024Decapsulate, kernels, decapsulate),
+pub(crate) const KINDS: &[BatchedKind] = &[
+    BatchedKind::pooled(OperationKind::MlKem512Generate, kernels),
+    BatchedKind::pooled(OperationKind::MlKem768Generate, kernels),
+    BatchedKind::pooled(OperationKind::MlKem1024Generate, kernels),
+    BatchedKind::new(OperationKind::X25519MlKem768Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::X25519MlKem768Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::MlKem512Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::MlKem512Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::MlKem768Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::MlKem768Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::MlKem1024Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::MlKem1024Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::Secp256r1MlKem768Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::Secp256r1MlKem768Decapsulate, kernels, decapsulate),
+    BatchedKind::new(OperationKind::Secp384r1MlKem1024Encapsulate, kernels, encapsulate),
+    BatchedKind::new(OperationKind::Secp384r1MlKem1024Decapsulate, kernels, decapsulate),
 ];
 
 /// ML-KEM by parameter set.
@@ -128,13 +128,13 @@ pub(super) fn is_batched() -> bool {
 }
 
 /// Does an operation together with others; at once where there are no kernels.
-pub(super) fn run(operation: impl Operation) -> Answer {
+pub(super) fn run(operation: impl Operation) -> Made {
     if is_batched() {
         return batching::run(operation);
     }
-    count_jobs(process::current().counters(), operation.kind(), How::Delegated, 1);
+    count_delegated(operation.kind());
     let done = quietly(operation.libcrypto(), || operation.run_single());
-    done.map_or(Answer::Rejected, Answer::Done)
+    done.map_or(Made::Theirs, Made::Done)
 }
 
 /// How many jobs each kernel is for, and its room: with fewer jobs a kernel costs less. There are
@@ -284,7 +284,7 @@ fn derive(
     };
     let pairs: Vec<(&CurveKey, &CurveKey)> =
         pairs.into_iter().map(|(key, peer)| Some((&**key?, &**peer?))).collect::<Option<_>>()?;
-    let derived = derive_pairs(curve, &pairs, by_kernels)?;
+    let derived = derive_pairs(curve, &pairs, by_kernels);
     let written = derived.iter().zip(secrets).map(|(outcome, secret)| match outcome {
         Outcome::Done(made) => {
             mechanism.parts_mut(secret, made.0.len()).1.copy_from_slice(&made.0);
@@ -296,19 +296,15 @@ fn derive(
     Some(written.collect())
 }
 
-fn derive_pairs(
-    curve: Curve,
-    pairs: &[(&CurveKey, &CurveKey)],
-    by_kernels: bool,
-) -> Option<Vec<Outcome>> {
+fn derive_pairs(curve: Curve, pairs: &[(&CurveKey, &CurveKey)], by_kernels: bool) -> Vec<Outcome> {
     if by_kernels && let Some(derived) = curve::batch::derive_pairs(curve, pairs) {
-        return Some(derived);
+        return derived;
     }
     let derive = |(key, peer): &(&CurveKey, &CurveKey)| {
         let derived = quietly(&key.delegate().libcrypto, || curve::single::derive(key, peer));
         derived.map_or(Outcome::Rejected, Outcome::Done)
     };
-    Some(pairs.iter().map(derive).collect())
+    pairs.iter().map(derive).collect()
 }
 
 fn settle(

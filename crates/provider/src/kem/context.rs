@@ -9,8 +9,8 @@ use widelane_crypto::mlkem::SHARED_BYTES;
 use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam, PARAM_OCTET_STRING};
 use widelane_ossl_sys::dispatch::KemFunctions;
 
-use crate::batching::{Answer, Operation, Secret};
-use crate::counters::{How, count, count_jobs};
+use crate::batching::{Operation, Secret};
+use crate::counters::count_delegated;
 use crate::curve::generation::ephemeral;
 use crate::delegate::Delegate;
 use crate::entry::{borrow, borrow_mut, entry, give, input, output, share, take};
@@ -21,7 +21,6 @@ use crate::kem::key::{Key, Reason};
 use crate::kem::single;
 use crate::params::{self, Array};
 use crate::pool::{self, Message};
-use crate::process;
 
 /// Our functions, which are the same for each mechanism.
 pub(super) fn functions() -> Box<[OsslDispatch]> {
@@ -107,13 +106,7 @@ impl Context {
         reason: Reason,
     ) -> Option<Secret> {
         let kind = operation.kind();
-        match batch::run(operation) {
-            Answer::Done(made) => return Some(made),
-            Answer::Cancelled => return None,
-            Answer::Failed => count(&process::current().counters().fallbacks),
-            Answer::Rejected => {}
-        }
-        self.delegate_to(kind, theirs, reason)
+        batch::run(operation).or_theirs(|| self.delegate_to(kind, theirs, reason))
     }
 
     /// Has the default provider do it, or say why not.
@@ -124,7 +117,7 @@ impl Context {
         reason: Reason,
     ) -> Option<Secret> {
         if self.key.as_ref().is_some_and(|key| key.theirs().is_some()) {
-            count_jobs(process::current().counters(), kind, How::Delegated, 1);
+            count_delegated(kind);
             return theirs();
         }
         self.raise(reason);

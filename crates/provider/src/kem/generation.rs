@@ -9,7 +9,7 @@ use widelane_ossl_sys::core;
 use crate::batching::Secret;
 use crate::batching::execute::now;
 use crate::batching::queues::Method;
-use crate::counters::{How, count_jobs};
+use crate::counters::{How, count_job};
 use crate::curve::generation::ephemeral;
 use crate::delegate::Delegate;
 use crate::kem::key::{Halves, Key};
@@ -84,7 +84,7 @@ impl Generation {
     fn alone(mechanism: &Mechanism, seed: &Secret) -> Option<DecapsulationKey> {
         let is_batched = batch::is_batched();
         let how = if is_batched { How::Synchronous } else { How::Delegated };
-        count_jobs(process::current().counters(), mechanism.generate_kind(), how, 1);
+        count_job(process::current().counters(), mechanism.generate_kind(), how);
         batch::generate_alone(mechanism.set, &seed.0)
     }
 }

@@ -184,11 +184,10 @@ impl Key {
         let (new, import) = (functions.new?, functions.import?);
         // SAFETY: the default provider's own context.
         let image = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;
-        let mut public = self.public()?.to_vec();
-        let mut private = self.private();
-        let mut parts = vec![params::octets_in(core::PKEY_PARAM_PUB_KEY, &mut public)];
-        if let Some(private) = &mut private {
-            parts.push(params::octets_in(core::PKEY_PARAM_PRIV_KEY, &mut private.0));
+        let private = self.private();
+        let mut parts = vec![params::octets_in(core::PKEY_PARAM_PUB_KEY, self.public()?)];
+        if let Some(private) = &private {
+            parts.push(params::octets_in(core::PKEY_PARAM_PRIV_KEY, &private.0));
         }
         parts.push(OsslParam::END);
         // SAFETY: the key was made above; the parameters have an end.

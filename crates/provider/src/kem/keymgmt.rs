@@ -13,12 +13,12 @@ use widelane_ossl_sys::core::{
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::batching::Secret;
-use crate::entry::{borrow, borrow_mut, entry, give, lend, take, take_back};
+use crate::entry::{Nth, Place, borrow, borrow_mut, entry, give, lend, take, take_back};
 use crate::errors::raise;
 use crate::instance::Instance;
+use crate::kem::MECHANISMS;
 use crate::kem::generation::Generation;
 use crate::kem::key::{Key, Reason};
-use crate::kem::{MECHANISMS, Nth, Place};
 use crate::params::{self, Array, Value};
 
 /// Our functions for the keys of a mechanism, given by its place.
@@ -190,18 +190,17 @@ entry! {
             return None;
         };
         let with_private = selection & core::SELECT_PRIVATE_KEY != 0;
-        let mut public = halves.public.to_vec();
-        let mut private = key.private().filter(|_| with_private);
-        let mut seed = halves.seed.as_ref().filter(|_| with_private).map(|it| Secret(it.0.clone()));
+        let private = key.private().filter(|_| with_private);
+        let seed = halves.seed.as_ref().filter(|_| with_private);
         let mut parts = Vec::with_capacity(4);
         if selection & core::SELECT_PUBLIC_KEY != 0 {
-            parts.push(params::octets_in(core::PKEY_PARAM_PUB_KEY, &mut public));
+            parts.push(params::octets_in(core::PKEY_PARAM_PUB_KEY, &halves.public));
         }
-        if let Some(seed) = &mut seed {
-            parts.push(params::octets_in(core::PKEY_PARAM_ML_KEM_SEED, &mut seed.0));
+        if let Some(seed) = seed {
+            parts.push(params::octets_in(core::PKEY_PARAM_ML_KEM_SEED, &seed.0));
         }
-        if let Some(private) = &mut private {
-            parts.push(params::octets_in(core::PKEY_PARAM_PRIV_KEY, &mut private.0));
+        if let Some(private) = &private {
+            parts.push(params::octets_in(core::PKEY_PARAM_PRIV_KEY, &private.0));
         }
         parts.push(OsslParam::END);
         // SAFETY: the core's callback and its argument; the array has an end.

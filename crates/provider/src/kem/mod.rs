@@ -180,18 +180,6 @@ impl Mechanism {
     }
 }
 
-/// A mechanism as a type, by its place: the core calls functions of each without saying which it
-/// means.
-trait Place {
-    const INDEX: usize;
-}
-
-enum Nth<const INDEX: usize> {}
-
-impl<const INDEX: usize> Place for Nth<INDEX> {
-    const INDEX: usize = INDEX;
-}
-
 /// Key encapsulation, for the provider.
 pub(crate) const FAMILY: Family = Family { offers, kinds: batch::KINDS };
 

@@ -15,10 +15,9 @@ use crate::pool::Message;
 /// A ciphertext, and behind it the shared secret, made of a message if one is given.
 pub(super) fn encapsulate(peer: &Key, message: Option<&Message>) -> Option<Secret> {
     let functions = &peer.theirs()?.mechanism.functions;
-    let mut message = message.map(|message| Secret(message.bytes().to_vec()));
     let mut params = [OsslParam::END, OsslParam::END];
-    if let Some(message) = &mut message {
-        params[0] = params::octets_in(core::KEM_PARAM_IKME, &mut message.0);
+    if let Some(message) = message {
+        params[0] = params::octets_in(core::KEM_PARAM_IKME, message.bytes());
     }
     let context = begin(peer, functions, functions.encapsulate_init?, &params)?;
     let mechanism = peer.mechanism();

@@ -10,16 +10,16 @@ use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
 use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::AsymCipherFunctions;
 
-use crate::batching::{self, Answer, Secret};
-use crate::counters::{How, count, count_jobs};
+use crate::batching::{self, Made, Secret};
+use crate::counters::count_delegated;
 use crate::delegate::{Delegate, Owned};
 use crate::entry::{
     begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
 };
 use crate::instance::Instance;
+use crate::params;
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
-use crate::{params, process};
 
 /// Our functions for encryption: those that the default provider has as well.
 pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
@@ -82,7 +82,7 @@ impl Context {
     /// to do.
     ///
     /// A ciphertext that hides no such secret gives a random one: see [`tls_premaster_select`].
-    fn decrypt_premaster(&self, ciphertext: &[u8]) -> Option<Answer> {
+    fn decrypt_premaster(&self, ciphertext: &[u8]) -> Option<Made> {
         let key = self.key.as_ref()?;
         let size = key.accelerated()?.private.size();
         let versions = TlsVersions::of(self.functions(), self.inner.as_ptr())?;
@@ -93,7 +93,7 @@ impl Context {
         let (key, input) = (Arc::clone(key), ciphertext.into());
         let operation = PrivateOperation { key, input, is_signature: false };
         let decrypted = match batching::run(operation) {
-            Answer::Done(decrypted) => decrypted,
+            Made::Done(decrypted) => decrypted,
             other => return Some(other),
         };
         let mut premaster = Secret(vec![0; PREMASTER_BYTES]);
@@ -104,7 +104,7 @@ impl Context {
             random.0.first_chunk()?,
             premaster.0.first_chunk_mut()?,
         );
-        Some(Answer::Done(premaster))
+        Some(Made::Done(premaster))
     }
 }
 
@@ -178,18 +178,16 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
         if !plaintext.is_null() && size >= PREMASTER_BYTES {
-            let counters = process::current().counters();
             // SAFETY: the core passes data of this length.
             match context.decrypt_premaster(unsafe { input(data, bytes) }) {
-                Some(Answer::Done(premaster)) => {
+                Some(Made::Done(premaster)) => {
                     // SAFETY: there is room for it, and the core waits for the length.
                     unsafe { output(&premaster.0, plaintext, length) };
                     return Some(1);
                 }
-                Some(Answer::Cancelled) => return None,
-                Some(Answer::Failed) => count(&counters.fallbacks),
-                Some(Answer::Rejected) => {}
-                None => count_jobs(counters, context.kind(), How::Delegated, 1),
+                Some(Made::Theirs) => {}
+                Some(Made::Nothing) => return None,
+                None => count_delegated(context.kind()),
             }
         }
         let decrypt = context.functions().decrypt?;

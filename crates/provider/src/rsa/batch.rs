@@ -9,17 +9,17 @@ use widelane_crypto::rsa::{self, Rsa};
 use widelane_ossl_sys::Libcrypto;
 
 use crate::batching::kernel::{Outcome, Verdict, collect, settle};
-use crate::batching::kinds::Kind;
+use crate::batching::kinds::BatchedKind;
 use crate::batching::{Conclusion, Operation, Request, Secret, Skill, Task};
 use crate::choosing::{is_open, may_open, merged_with_lane_process};
 use crate::rsa::key::Key;
 use crate::stack;
 
 /// The kinds of operations that have kernels here.
-pub(crate) const KINDS: &[Kind] = &[
-    Kind::new(OperationKind::Rsa2048, kernels, run),
-    Kind::new(OperationKind::Rsa3072, kernels, run),
-    Kind::new(OperationKind::Rsa4096, kernels, run),
+pub(crate) const KINDS: &[BatchedKind] = &[
+    BatchedKind::new(OperationKind::Rsa2048, kernels, run),
+    BatchedKind::new(OperationKind::Rsa3072, kernels, run),
+    BatchedKind::new(OperationKind::Rsa4096, kernels, run),
 ];
 
 /// RSA by each kernel that the policy leaves open, that of this process or that of its lane

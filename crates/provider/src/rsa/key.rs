@@ -189,15 +189,9 @@ impl Key {
             (*name, number.iter().rev().copied().collect())
         };
         let found = numbers.found.iter().map(native).collect();
-        let mut native = Numbers { found, unusual: false };
-        let mut params: Vec<OsslParam> = native
-            .found
-            .iter_mut()
-            .map(|(name, bytes)| {
-                let data = bytes.as_mut_ptr().cast();
-                OsslParam::new(name, core::PARAM_UNSIGNED_INTEGER, data, bytes.len())
-            })
-            .collect();
+        let native = Numbers { found, unusual: false };
+        let mut params: Vec<OsslParam> =
+            native.found.iter().map(|(name, bytes)| params::number_in(name, bytes)).collect();
         params.push(OsslParam::END);
         // SAFETY: the default provider's own context.
         let twin = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;

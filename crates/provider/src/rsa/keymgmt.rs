@@ -8,7 +8,7 @@ use widelane_ossl_sys::core::{OsslCallback, OsslParam, SELECT_PRIVATE_KEY};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::delegate::{Delegate, Owned};
-use crate::keymgmt::{Family, Generation, ManagedKey};
+use crate::keymgmt::{Generation, KeyFamily, ManagedKey};
 use crate::rsa::key::{Key, Kind};
 use crate::rsa::loaded;
 
@@ -18,12 +18,12 @@ pub(crate) enum Rsa {}
 /// Keys of [`Kind::RsaPss`].
 pub(crate) enum RsaPss {}
 
-impl Family for Rsa {
+impl KeyFamily for Rsa {
     type Key = Key;
     const KIND: Kind = Kind::Rsa;
 }
 
-impl Family for RsaPss {
+impl KeyFamily for RsaPss {
     type Key = Key;
     const KIND: Kind = Kind::RsaPss;
 }

@@ -6,14 +6,12 @@ use widelane_bridge::counters::OperationKind;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Answer, Secret};
-use crate::counters::count;
+use crate::batching::{self, Made, Secret};
 use crate::delegate::Delegate;
-use crate::process;
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
 use crate::rsa::scheme::Scheme;
-use crate::signature::{Context, Made, Signer, SignerKey};
+use crate::signature::{Context, Signer, SignerKey};
 
 /// RSA signatures.
 pub(crate) enum Rsa {}
@@ -50,7 +48,7 @@ impl Signer for Rsa {
 
     fn sign(context: &Context<Self>, given: &[u8], size: usize) -> Made {
         match accelerated_key(context) {
-            Some(key) => sign(context, key, given, size).map_or(Made::Failed, Made::Signature),
+            Some(key) => sign(context, key, given, size).map_or(Made::Nothing, Made::Done),
             None => Made::Theirs,
         }
     }
@@ -69,18 +67,16 @@ fn sign(context: &Context<Rsa>, key: &Arc<Key>, digest: &[u8], size: usize) -> O
     if context.ours.is_some_and(|digested| scheme.digest_algorithm() != Some(digested)) {
         return None;
     }
+    let theirs = || scheme.sign_delegated(&context.delegate, key, digest, size);
     match scheme.encode(&context.delegate, key.accelerated()?.private.size(), digest) {
         Some(encoded) if encoded.len() <= size => {
             let (key, input) = (Arc::clone(key), encoded.into());
             let is_signature = scheme.encodes_digests();
-            match batching::run(PrivateOperation { key, input, is_signature }) {
-                Answer::Done(result) => return Some(result),
-                Answer::Cancelled => return None,
-                Answer::Failed => count(&process::current().counters().fallbacks),
-                Answer::Rejected => {}
-            }
+            batching::run(PrivateOperation { key, input, is_signature }).or_theirs(theirs)
         }
-        _ => context.count_delegated(),
+        _ => {
+            context.count_delegated();
+            theirs()
+        }
     }
-    scheme.sign_delegated(&context.delegate, key, digest, size)
 }

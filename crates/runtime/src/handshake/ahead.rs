@@ -22,13 +22,12 @@ use std::ffi::CString;
 
 use widelane_bridge::hooks::ProviderHooks;
 
-use super::{Call, Handshake, SSL_ERROR_SSL, SSL_READ_EARLY_DATA_SUCCESS, State, park};
+use super::{Call, Handshake, SSL_READ_EARLY_DATA_SUCCESS, State, park};
 use crate::event_loop::EventLoop;
-use crate::real::{self, OpenSsl};
+use crate::real::{
+    self, OpenSsl, SSL_ERROR_NONE, SSL_ERROR_SSL, SSL_ERROR_SYSCALL, SSL_ERROR_ZERO_RETURN,
+};
 
-const SSL_ERROR_NONE: c_int = 0;
-const SSL_ERROR_SYSCALL: c_int = 5;
-const SSL_ERROR_ZERO_RETURN: c_int = 6;
 const ERR_LIB_SYS: c_int = 2;
 const ERR_TXT_STRING: c_int = 2;
 
@@ -67,7 +66,7 @@ pub(super) fn run<'a>(
     };
     let error = real::SSL_get_error(handshake.ssl, result);
     if is_final(error) {
-        handshake.held.set(Some(Held::take(openssl, result)));
+        handshake.held.set(Some(Outcome::take(openssl, result)));
     }
     Some(Ended { handshake, error })
 }
@@ -144,7 +143,7 @@ fn is_final(error: c_int) -> bool {
 }
 
 /// How a handshake ended: its result, and what it left in `errno` and in the error queue.
-pub(super) struct Held {
+pub(super) struct Outcome {
     result: c_int,
     errno: c_int,
     errors: Vec<Error>,
@@ -160,7 +159,7 @@ struct Error {
     function: CString,
 }
 
-impl Held {
+impl Outcome {
     /// Moves everything in the thread's error queue here.
     pub(super) fn take(openssl: &OpenSsl, result: c_int) -> Self {
         let errno = real::errno();

@@ -7,7 +7,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::Means;
+use super::Notified;
 use crate::cork;
 use crate::event_loop::EventLoop;
 use crate::provider::provider;
@@ -29,7 +29,7 @@ pub(crate) fn hold_goodbye(ssl: *mut c_void) {
     }
     // Otherwise the turn may never end.
     let has_turns = EventLoop::with(|it| it.has_polled() && !it.is_on_fibre()).unwrap_or(false);
-    if has_turns && Means::is_haproxy(openssl, ssl) {
+    if has_turns && Notified::is_haproxy(openssl, ssl) {
         cork::hold_next();
     }
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{socklen_t, tcp_info};
 
-use super::{Handshake, Means};
+use super::{Handshake, Notified};
 use crate::event_loop::{EventLoop, has_begun};
 use crate::real;
 
@@ -16,8 +16,8 @@ use crate::real;
 static HIDES_SOCKETS: AtomicBool = AtomicBool::new(false);
 
 /// A handshake is taken in.
-pub(super) fn begin(means: Means) {
-    if means == Means::Asks {
+pub(super) fn begin(notified: Notified) {
+    if notified == Notified::Asks {
         HIDES_SOCKETS.store(true, Ordering::Relaxed);
     }
 }

@@ -1,13 +1,11 @@
 //! The session tickets of TLS 1.3, which leave together, and with the answer where that comes soon.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_void};
 
-use super::{Handshake, Means};
+use super::{Handshake, Notified};
 use crate::cork;
 use crate::event_loop::EventLoop;
-use crate::real::{self, OpenSsl};
-
-const TLS1_3_VERSION: c_int = 0x0304;
+use crate::real::{self, OpenSsl, TLS1_3_VERSION};
 
 /// The short name of libssl's state in which it writes a ticket.
 const WRITES_TICKET: &CStr = c"TWST";
@@ -37,9 +35,9 @@ impl Handshake {
         if has_more {
             self.tickets.set(written);
         } else {
-            match self.means {
-                Means::Asks => cork::hold_next(),
-                Means::Event | Means::Posts => cork::hold(self.ssl, self.descriptor),
+            match self.notified {
+                Notified::Asks => cork::hold_next(),
+                Notified::ByEvent | Notified::ByPost => cork::hold(self.ssl, self.descriptor),
             }
         }
         has_more

@@ -191,7 +191,7 @@ macro_rules! data_functions {
         $(
             #[unsafe(no_mangle)]
             extern "C-unwind" fn $name(ssl: *mut c_void, $($argument: $type),*) -> c_int {
-                if guard(None, || handshake::settle(ssl)).is_none() {
+                if guard(None, || handshake::handshake_first(ssl)).is_none() {
                     return $failure;
                 }
                 let result = methods::within_libssl(|| real::$name(ssl, $($argument),*));

@@ -11,13 +11,12 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use core::{mem, ptr};
 
-use crate::handshake::Means;
-use crate::real::{self, OpenSsl};
+use crate::handshake::Notified;
+use crate::real::{self, OpenSsl, TLS1_3_VERSION};
 
 /// What libssl calls for a new session; it keeps a reference if it returns 1.
 pub(crate) type NewSession = extern "C-unwind" fn(ssl: *mut c_void, session: *mut c_void) -> c_int;
 
-const TLS1_3_VERSION: c_int = 0x0304;
 const SSL_OP_NO_TICKET: u64 = 1 << 14;
 const SSL_OP_NO_ANTI_REPLAY: u64 = 1 << 24;
 
@@ -71,5 +70,5 @@ fn is_needless(openssl: &OpenSsl, ssl: *mut c_void) -> bool {
         && (openssl.SSL_version)(ssl) == TLS1_3_VERSION
         && options & SSL_OP_NO_TICKET == 0
         && !is_replay_refused
-        && Means::is_haproxy(openssl, ssl)
+        && Notified::is_haproxy(openssl, ssl)
 }

@@ -15,7 +15,7 @@ use crate::config::config;
 use crate::process;
 
 /// The signatures of one kind that were taken, and whether they should wait for company.
-struct Waiting {
+struct KindHere {
     kind: OperationKind,
     lanes: usize,
     jobs: Vec<Foreign>,
@@ -26,7 +26,7 @@ struct Waiting {
 pub(crate) fn serve(member: Member) {
     let counters = process::current().counters();
     member.begin_serving(counters);
-    let mut kinds = KINDS.map(Waiting::new);
+    let mut kinds = KINDS.map(KindHere::new);
     let mut begin = now();
     loop {
         let mut done = 0;
@@ -59,10 +59,10 @@ pub(super) fn limit_ns() -> u64 {
 const KINDS: [OperationKind; 3] =
     [OperationKind::Rsa2048, OperationKind::Rsa3072, OperationKind::Rsa4096];
 
-impl Waiting {
+impl KindHere {
     fn new(kind: OperationKind) -> Self {
         let company = Company::new(limit_ns());
-        Waiting { kind, lanes: kinds::lanes(kind), jobs: Vec::new(), company }
+        KindHere { kind, lanes: kinds::lanes(kind), jobs: Vec::new(), company }
     }
 
     /// Takes what workers have left, and executes that if it is not to wait; how many were.

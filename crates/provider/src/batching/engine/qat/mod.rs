@@ -397,7 +397,7 @@ impl Engine for Instance {
     fn submitted(&self, _now: Tick, _is_first: bool) {}
 
     fn poll(&self) {
-        // SAFETY: an instance that was started; what it calls is `called_back` of `job`.
+        // SAFETY: an instance that was started; it calls `finished_number` and `finished_pair`.
         let poll = || unsafe { (self.library.icp_sal_CyPollInstance)(self.handle.0, 0) };
         let begin = execute::now();
         // Whatever it says, operations tell by themselves whether they are finished.

@@ -17,14 +17,14 @@ use crate::real::{self, OpenSsl};
 
 /// Drives the handshake of `ssl` for a function that reads or writes: `None` if the function must
 /// fail for now, otherwise it may go on.
-pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
+pub(crate) fn handshake_first(ssl: *mut c_void) -> Option<()> {
     let (Some(hooks), Some(openssl)) = (provider(), real::openssl()) else { return Some(()) };
     let known = find(ssl);
     let is_suspended = known.is_some_and(|handshake| handshake.state() != State::Idle);
-    if !is_suspended && !handshakes_first(openssl, ssl) {
+    if !is_suspended && !begins_with_handshake(openssl, ssl) {
         return Some(());
     }
-    let settled = |event_loop: &EventLoop| {
+    let driven = |event_loop: &EventLoop| {
         if event_loop.is_on_fibre() {
             // A callback of the program uses the connection that it was called for, or another one.
             let is_its_own = known.is_some_and(|handshake| handshake.is_on(event_loop));
@@ -59,14 +59,14 @@ pub(crate) fn settle(ssl: *mut c_void) -> Option<()> {
         (openssl.ERR_pop_to_mark)();
         Some(())
     };
-    uncancelled(|| EventLoop::with(settled)).flatten()
+    uncancelled(|| EventLoop::with(driven)).flatten()
 }
 
 /// Whether libssl handshakes before it reads or writes.
 ///
 /// In a later handshake, data may come in between; and after a close_notify was sent or received,
 /// libssl returns just that.
-fn handshakes_first(openssl: &OpenSsl, ssl: *mut c_void) -> bool {
+fn begins_with_handshake(openssl: &OpenSsl, ssl: *mut c_void) -> bool {
     (openssl.SSL_in_init)(ssl) != 0
         && (openssl.SSL_get_shutdown)(ssl) == 0
         && is_first(openssl, ssl)

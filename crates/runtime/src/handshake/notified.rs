@@ -7,16 +7,16 @@ use crate::real::{self, OpenSsl};
 
 /// How a program is notified that a handshake can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Means {
+pub(crate) enum Notified {
     /// By an event of its non-blocking socket.
-    Event,
+    ByEvent,
     /// Not at all, for it asks again by itself: HAProxy, whose BIO hides the socket.
     Asks,
     /// Not at all: QUIC of nginx, where all connections share a socket. The handshake goes on by
     /// itself, in `epoll_wait` or in nginx's call for another one. What it says to the peer it says
     /// by callbacks, which queue frames and post the connection's event; nginx handles posted
     /// events at the end of each turn of its loop, behind `epoll_wait`, and sends what is queued.
-    Posts,
+    ByPost,
 }
 
 /// The BIO by which HAProxy wraps its sockets; it polls for writing by itself when told to.
@@ -25,21 +25,21 @@ const HAPROXY_BIO: &CStr = c"ha methods";
 /// The BIO that swallows all: what a connection writes there, its program has from callbacks.
 const NULL_BIO: &CStr = c"NULL";
 
-impl Means {
+impl Notified {
     /// Those for a connection, if its program takes "call again later" for an answer.
     ///
     /// An in-memory BIO has nothing to wait for: its owner would sleep until the peer sends more,
     /// and the peer is waiting for us.
     pub(super) fn of(openssl: &OpenSsl, ssl: *mut c_void, descriptor: c_int) -> Option<Self> {
         if descriptor >= 0 {
-            return is_non_blocking(descriptor).then_some(Self::Event);
+            return is_non_blocking(descriptor).then_some(Self::ByEvent);
         }
         if Self::is_haproxy(openssl, ssl) {
             return Some(Self::Asks);
         }
         let is_quic = is_named(openssl, (openssl.SSL_get_wbio)(ssl), NULL_BIO) && is_nginx();
         // Of early data nginx looks for the keys right after its own call.
-        (is_quic && (openssl.SSL_get_max_early_data)(ssl) == 0).then_some(Self::Posts)
+        (is_quic && (openssl.SSL_get_max_early_data)(ssl) == 0).then_some(Self::ByPost)
     }
 
     /// Whether a connection is one of HAProxy's.

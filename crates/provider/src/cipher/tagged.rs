@@ -16,7 +16,7 @@ use crate::delegate::Delegate;
 
 /// What contexts of ciphers with tags have.
 #[derive(Clone)]
-pub(super) struct Common {
+pub(super) struct Tagged {
     /// For random bytes and errors.
     pub(super) delegate: Arc<Delegate>,
     /// Which way messages go.
@@ -42,17 +42,17 @@ impl Drop for GivenKey {
     }
 }
 
-impl Common {
+impl Tagged {
     pub(super) fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
         let aead = super::aead(algorithm);
-        Common {
+        Tagged {
             delegate,
             direction: Direction::Seal,
             tag: [0; TAG_BYTES],
             aead,
             stream: None,
             given: None,
-            chosen: choosing::current(),
+            chosen: choosing::chosen(),
             tally: Tally::new(kind, aead.room()),
         }
     }
@@ -81,12 +81,12 @@ impl Common {
     /// Before a message begins: goes to the room that the policy has which holds now.
     #[inline]
     fn follow(&mut self) -> Result<(), Refused> {
-        if self.chosen == choosing::current() { Ok(()) } else { self.change_room() }
+        if self.chosen == choosing::chosen() { Ok(()) } else { self.change_room() }
     }
 
     #[cold]
     fn change_room(&mut self) -> Result<(), Refused> {
-        self.chosen = choosing::current();
+        self.chosen = choosing::chosen();
         let aead = super::aead(self.aead.algorithm());
         let Some(given) = self.given.as_ref().filter(|_| aead.room() != self.aead.room()) else {
             return Ok(());
