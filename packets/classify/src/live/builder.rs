@@ -171,7 +171,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Layout, RuleSet};
+    use crate::rule::{Layout, RuleSet};
 
     #[test]
     fn a_build_that_panics_is_trouble_and_stops_nobody() {
