@@ -8,8 +8,8 @@
 //! **Invariant**: a figure without its rival from the same run is not a result.
 
 pub mod accounting;
-pub mod chain;
 pub mod compare;
+pub mod cycles;
 pub mod embedded;
 pub mod groups;
 pub mod link;

@@ -4,6 +4,7 @@
 //! the end of its input.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::de::DeserializeOwned;
@@ -48,7 +49,9 @@ impl Rival {
     /// [`RivalError::Start`].
     pub fn start(mut command: Command) -> Result<Self, RivalError> {
         let program = command.get_program().to_string_lossy().into_owned();
+        // In a group of its own, so that Ctrl-C reaches it by way of its caller only.
         let mut child = command
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -108,6 +111,13 @@ mod tests {
         assert_eq!(rival.hear::<u64>().unwrap(), 1);
         assert_eq!(rival.ask::<[u64; 2]>("2 3").unwrap(), [3, 2]);
         assert_eq!(rival.ask::<[u64; 2]>("4 5").unwrap(), [5, 4]);
+    }
+
+    #[test]
+    fn an_interrupt_of_our_group_is_none_of_a_rival() {
+        let mut rival = shell("read line; cut -d' ' -f5 /proc/$$/stat; read line");
+        let group = rival.ask::<i32>("your group?").unwrap();
+        assert_ne!(group, nix::unistd::getpgrp().as_raw());
     }
 
     #[test]

@@ -37,6 +37,7 @@ use self::heat::{Heat, Subject, Timed, Who};
 use self::libraries::Libraries;
 pub use self::libraries::Library;
 use crate::Observer;
+use crate::cycles::Clock;
 use crate::groups;
 use crate::pairs::Rounds;
 use crate::rival::RivalError;
@@ -114,6 +115,14 @@ pub enum SpeedError {
         /// The size that was asked for, in bytes.
         size: usize,
     },
+    /// OpenSSL lacks a cipher that is to be compared.
+    #[error("OpenSSL has no {cipher} on this CPU, so that there is nothing to compare: {source}")]
+    Cipher {
+        /// The cipher.
+        cipher: &'static str,
+        /// Why.
+        source: ErrorStack,
+    },
     /// OpenSSL failed.
     #[error("OpenSSL cannot make or use a key")]
     Openssl(#[from] ErrorStack),
@@ -170,10 +179,11 @@ pub fn run(
     observer.planned(entries.len() as u64 * u64::from(plan.rounds.least));
     // Loaded and started only where there is something for them to do.
     let has_messages = entries.iter().any(|entry| entry.size.is_some());
-    let provider = match &plan.provider {
-        Some(path) if has_messages => Some(Provider::load(path)?),
-        _ => None,
+    let provider = match has_messages {
+        true => provider(plan),
+        false => Err("there are no messages".to_owned()),
     };
+    let clock = clock(results);
     let libraries = match &plan.libraries {
         Some((program, wanted)) if entries.iter().any(|entry| is_asked(entry, wanted)) => {
             Some(Libraries::start(program, wanted)?)
@@ -184,7 +194,7 @@ pub fn run(
         let scenario = entry.path();
         observer.began(&scenario);
         let contest = entry.contest()?;
-        let field = Field { plan, policy, provider: provider.as_ref(), libraries: &libraries };
+        let field = Field { plan, policy, provider: &provider, libraries: &libraries };
         if let Some(reason) = contest.openssl_lacks().filter(|_| plan.against_openssl) {
             let note = format!("Without OpenSSL, which is {}: {reason}.", groups::openssl());
             if !results.notes.contains(&note) {
@@ -194,7 +204,10 @@ pub fn run(
         let subjects = field.subjects(&*contest, entry, &mut results.rows)?;
         let outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
         let window = plan.window(entry);
-        let mut heat = Heat { scenario: &scenario, subjects, outputs, rounds: plan.rounds, window };
+        let ours = subjects.iter().map(|subject| subject.who).filter(|who| who.is_ours());
+        let precise = ours.map(|who| (who, Who::Openssl)).collect();
+        let (scenario, rounds, clock) = (&*scenario, plan.rounds, &clock);
+        let mut heat = Heat { scenario, subjects, outputs, rounds, window, precise, clock };
         let pairs = heat.rounds(stop, observer)?;
         rows::write(entry, heat.who(), contest.rooms(), &pairs, &mut results.rows);
         results.pairs.extend(pairs);
@@ -206,6 +219,22 @@ pub fn run(
     Ok(())
 }
 
+/// Tells the clock of this CPU; where it cannot, a note in `results` says why there are no cycles.
+fn clock(results: &mut Results) -> Clock {
+    let clock = Clock::here();
+    results.notes.extend(clock.obstacle().map(|why| format!("Without cycles: {why}.")));
+    clock
+}
+
+/// Our provider, or why it cannot be timed.
+fn provider(plan: &Plan) -> Result<Provider, String> {
+    let Some(path) = &plan.provider else {
+        return Err("the provider was not found; install it, or build all of Widelane".to_owned());
+    };
+    Provider::load(path)
+        .map_err(|error| format!("OpenSSL cannot load the provider {}: {error}", path.display()))
+}
+
 /// Whether one of the libraries can be asked for it.
 fn is_asked(entry: &Entry, wanted: &[Library]) -> bool {
     wanted.iter().any(|library| entry.path_for(*library).is_some())
@@ -215,7 +244,8 @@ fn is_asked(entry: &Entry, wanted: &[Library]) -> bool {
 struct Field<'a> {
     plan: &'a Plan,
     policy: &'a Policy,
-    provider: Option<&'a Provider>,
+    /// Our provider, or why it is not there.
+    provider: &'a Result<Provider, String>,
     libraries: &'a Option<Libraries>,
 }
 
@@ -249,9 +279,15 @@ impl Field<'_> {
             }
             subjects.push(Subject { who: Who::Room(room), timed: Timed::Here(ours.run) });
         }
-        if let Some(provider) = self.provider.filter(|_| entry.size.is_some()) {
-            match contest.provider(provider) {
-                Some(run) => {
+        if entry.size.is_some() {
+            let run = match self.provider {
+                Ok(provider) => contest
+                    .provider(provider)
+                    .ok_or_else(|| "the provider does not offer it".to_owned()),
+                Err(reason) => Err(reason.clone()),
+            };
+            match run {
+                Ok(run) => {
                     let mut ours = Ours { lanes: 1, run: run? };
                     if !is_right(contest, &mut ours)? {
                         let room = Who::Provider.label();
@@ -259,10 +295,7 @@ impl Field<'_> {
                     }
                     subjects.push(Subject { who: Who::Provider, timed: Timed::Here(ours.run) });
                 }
-                None => {
-                    let reason = "the provider does not offer it".to_owned();
-                    rows.push(rows::missing(entry, Who::Provider, reason));
-                }
+                Err(reason) => rows.push(rows::missing(entry, Who::Provider, reason)),
             }
         }
         for (libraries, library) in self.libraries.iter().flat_map(Libraries::each) {

@@ -13,7 +13,7 @@ use crate::measure;
 pub struct Keep {
     /// Also writes a results file, for `widelane report` (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
-    results: Option<PathBuf>,
+    pub results: Option<PathBuf>,
 }
 
 impl Keep {

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
-use widelane_bench::machine;
 use widelane_bench::simulate::Plan;
 use widelane_bench::simulate::costs::Costs;
 use widelane_cli::output::WrongUsage;
 use widelane_cli::{output, system, units};
-use widelane_results::{Answer, Results, Tone};
+use widelane_results::{Answer, Machine, Results, Tone};
 
 use crate::{measure, targets};
 
@@ -33,7 +32,8 @@ pub struct Args {
         long,
         value_name = "OPERATION",
         value_delimiter = ',',
-        default_value = "rsa2048/private,x25519/derive"
+        default_value = "rsa2048/private,x25519/derive",
+        conflicts_with = "cost"
     )]
     operations: Vec<String>,
     /// Instead of results: the cost of one operation, of two at once, and so on, as 205us,385us
@@ -41,7 +41,7 @@ pub struct Args {
           conflicts_with = "speed")]
     cost: Vec<Duration>,
     /// With --cost: what OpenSSL needs for one operation
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "speed")]
     native_cost: Option<Duration>,
     /// The rest of a handshake: what `compare` measures natively, less the operations
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
@@ -96,9 +96,13 @@ enum Combine {
 }
 
 impl Args {
-    fn costs(&self) -> anyhow::Result<Costs> {
+    /// The costs, and the results that they are from.
+    fn costs(&self) -> anyhow::Result<(Costs, Option<Results>)> {
         if let Some(path) = &self.speed {
-            return Costs::of_speed(&read(path)?, &self.operations).map_err(|error| anyhow!(error));
+            let speed = read(path)?;
+            let costs =
+                Costs::of_speed(&speed, &self.operations).map_err(|error| anyhow!(error))?;
+            return Ok((costs, Some(speed)));
         }
         if self.cost.is_empty() || self.native_cost.is_none() {
             let usage = "give --speed FILE, or --cost and --native-cost";
@@ -107,15 +111,16 @@ impl Args {
         let us = |time: &Duration| time.as_secs_f64() * 1e6;
         let native = self.native_cost.as_ref().map_or(0.0, us);
         let runs: Vec<f64> = self.cost.iter().map(us).collect();
-        Costs::new(native, &runs).map_err(|error| anyhow!(error))
+        let costs = Costs::new(native, &runs).map_err(|error| anyhow!(error))?;
+        Ok((costs, None))
     }
 
-    fn plan(&self) -> anyhow::Result<Plan> {
+    fn plan(&self, costs: Costs) -> anyhow::Result<Plan> {
         if self.rest.is_zero() {
             bail!("--rest is above zero: a handshake is more than its operations");
         }
         Ok(Plan {
-            costs: self.costs()?,
+            costs,
             rest: [self.rest, self.rest_accelerated.unwrap_or(self.rest)],
             workers: self.workers.iter().copied().map(usize::from).collect(),
             waits: self.wait.clone(),
@@ -139,9 +144,16 @@ fn read(path: &Path) -> anyhow::Result<Results> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let plan = args.plan()?;
+    let (costs, speed) = args.costs()?;
+    let plan = args.plan(costs)?;
     targets::check([args.json.as_deref(), args.html.as_deref()])?;
-    let mut results = measure::blank(machine::describe(&measure::programs()?, &system::policy()?));
+    targets::spare([args.json.as_deref(), args.html.as_deref()], [args.speed.as_deref()])?;
+    // The figures are of the machine whose costs these are; of costs alone it is not known.
+    let is_whole = speed.as_ref().is_none_or(|speed| speed.complete);
+    let mut results = measure::blank(speed.map_or_else(Machine::default, |speed| speed.machine));
+    if !is_whole {
+        results.notes.push("The results with the costs are incomplete.".to_owned());
+    }
     plan.run(&mut results);
     results.complete = true;
     results.answer = Some(answer(&plan));

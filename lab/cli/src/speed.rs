@@ -22,7 +22,7 @@ pub struct Args {
     algorithms: Vec<Selection>,
     /// Compares two ciphers instead, record by record: AES-128-GCM, and AES-128-CBC with
     /// HMAC-SHA1, both by OpenSSL and with the provider
-    #[arg(long, conflicts_with_all = ["room", "against"])]
+    #[arg(long, conflicts_with_all = ["algorithms", "room", "against", "rival"])]
     cipher_compare: bool,
     /// Rooms: all, or names separated by commas
     #[arg(long, value_delimiter = ',', default_value = "all")]
@@ -34,7 +34,7 @@ pub struct Args {
     /// Public-key operations by the number of jobs at a time, 1 to 8: the cost of a batch that is
     /// not full
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=8),
-          conflicts_with = "cipher_compare")]
+          conflicts_with_all = ["cipher_compare", "size"])]
     jobs: Vec<u8>,
     /// Libraries to compare with. All but openssl need the program widelane-rival-bulk and take
     /// part only in messages and ML-KEM [default: all that are there]

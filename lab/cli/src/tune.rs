@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
+use widelane_bench::tune::candidate::Candidate;
 use widelane_bench::tune::record::Record;
 use widelane_bench::tune::verdict::{self, Decision, Finding, Gain, Verdict};
 use widelane_bench::tune::workload::Workload;
@@ -37,7 +38,8 @@ pub struct Args {
     /// The policy file to write, or to check
     #[arg(long, value_name = "FILE", default_value = policy::SYSTEM_PATH)]
     file: PathBuf,
-    /// Writes nothing: measures whether the file still holds, and exits with 1 if it does not
+    /// Writes nothing: measures whether the file still holds, and exits with 1 if it does not, and
+    /// with 3 if that cannot be told
     #[arg(long, conflicts_with_all = ["dry_run", "replay"])]
     check: bool,
     /// Writes nothing: prints the file instead
@@ -48,11 +50,12 @@ pub struct Args {
     #[arg(long, value_name = "LIST", conflicts_with = "replay")]
     lane_cpus: Option<LaneCpus>,
     /// Rounds; each has every policy once, and those that look better have as many once more
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 30)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 30,
+          conflicts_with = "replay")]
     rounds: u32,
     /// CPU time that each policy gets in a round on each CPU, in seconds, 0.05 to 600
     #[arg(long, value_parser = widelane_cli::units::seconds, value_name = "SECONDS",
-          default_value = "0.06")]
+          default_value = "0.06", conflicts_with = "replay")]
     seconds: Duration,
     /// Prints JSON: all that was measured, and the verdict
     #[arg(long)]
@@ -75,8 +78,19 @@ Examples:
 struct Answer<'a> {
     record: &'a Record,
     verdict: &'a Verdict,
+    /// The verdict in words.
+    sentence: String,
+    /// What the chosen policy gains over the extremes.
+    extremes: Vec<Extreme>,
     /// The text of the policy file.
     file: Option<String>,
+}
+
+/// An extreme policy, and what the chosen one gains over it.
+#[derive(Serialize)]
+struct Extreme {
+    name: &'static str,
+    gain: Gain,
 }
 
 /// The part of an answer that is judged again.
@@ -88,6 +102,7 @@ struct Recorded {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     targets::check([args.keep.target()])?;
+    targets::spare([args.keep.target()], [args.replay.as_deref(), Some(args.file.as_path())])?;
     let writes = !args.check && !args.dry_run && args.replay.is_none();
     if writes {
         may_write(&args.file)?;
@@ -109,7 +124,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         system::write_for_all(&args.file, text)?;
     }
     if args.json {
-        let answer = Answer { record: &record, verdict: &verdict, file: text };
+        let sentence = file::sentence(&record, &verdict);
+        let extremes = verdict::over_extremes(&record, &verdict).into_iter();
+        let extremes = extremes.map(|(name, gain)| Extreme { name, gain }).collect();
+        let answer = Answer { record: &record, verdict: &verdict, sentence, extremes, file: text };
         let json = serde_json::to_string_pretty(&answer).context("cannot write JSON")?;
         output::print_untrusted(&json)?;
     } else if let Some(text) = text.filter(|_| args.dry_run) {
@@ -121,16 +139,38 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     kept?;
-    match &verdict.decision {
+    let (status, complaint) = ending(args.check, &args.file, &record.candidates, &verdict.decision);
+    if let Some(complaint) = complaint {
+        output::complain(&anyhow!(complaint));
+    }
+    Ok(ExitCode::from(status))
+}
+
+/// The status of `--check` where the measurements do not tell whether the file holds.
+const INCONCLUSIVE: u8 = 3;
+
+/// The exit status, and what is complained of.
+fn ending(
+    check: bool,
+    file: &Path,
+    candidates: &[Candidate],
+    decision: &Decision,
+) -> (u8, Option<String>) {
+    match decision {
         Decision::CannotTell { reason } => {
-            bail!("the result is inconclusive, and no file was changed: {reason}")
+            let complaint =
+                format!("the result is inconclusive, and no file was changed: {reason}");
+            (if check { INCONCLUSIVE } else { 1 }, Some(complaint))
         }
-        Decision::Change { candidate, .. } if args.check => bail!(
-            "{} is out of date: {} gets more work done; `widelane tune --file {0}` replaces it",
-            args.file.display(),
-            record.candidates[*candidate].name()
-        ),
-        _ => Ok(ExitCode::SUCCESS),
+        Decision::Change { candidate, .. } if check => {
+            let complaint = format!(
+                "{} is out of date: {} gets more work done; `widelane tune --file {0}` replaces it",
+                file.display(),
+                candidates[*candidate].name()
+            );
+            (1, Some(complaint))
+        }
+        _ => (0, None),
     }
 }
 
@@ -398,6 +438,16 @@ fn work(record: &Record, verdict: &Verdict) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_that_tells_nothing_has_a_status_of_its_own() {
+        let unknown = Decision::CannotTell { reason: "too few rounds".to_owned() };
+        let ends = |check, decision| ending(check, Path::new("policy.toml"), &[], decision);
+        let (status, complaint) = ends(true, &unknown);
+        assert_eq!((status, complaint.unwrap().contains("too few rounds")), (INCONCLUSIVE, true));
+        assert_eq!(ends(false, &unknown).0, 1);
+        assert_eq!(ends(true, &Decision::Keep { resolution: 0.01 }), (0, None));
+    }
 
     #[test]
     fn a_policy_is_chosen_or_kept_only_where_the_measurements_tell() {

@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use widelane_loadgen::{Course, GivenUp, Plan, drive};
 
 use crate::allow::Allowed;
-use crate::bus::{Bus, FleetError, broken};
+use crate::bus::{Bus, FleetError, broken, leave};
 use crate::coordination::BEAT;
 use crate::specification::{Limits, Refusal, Specification};
 use crate::wire::{self, Answer, Counted, Hello, News, Order, What};
@@ -120,7 +120,7 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
         let mut beats: Option<Subscriber> = None;
         let mut tick = interval(BEAT);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        self.client.flush().await.map_err(broken)?;
+        leave(&self.client).await;
         (self.tell)(&Event::Joined);
         loop {
             tokio::select! {
@@ -148,7 +148,8 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
                 _ = tick.tick() => self.beat(stop).await?,
             }
             if stop.load(Ordering::Relaxed) && self.load.is_none() {
-                return self.client.flush().await.map_err(broken);
+                leave(&self.client).await;
+                return Ok(());
             }
         }
     }

@@ -7,6 +7,7 @@ use async_nats::rustls::crypto::aws_lc_rs;
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use thiserror::Error;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use widelane_loadgen::LoadError;
 
 use crate::wire::WireError;
@@ -64,7 +65,7 @@ pub enum FleetError {
         found: usize,
         /// How many there should be.
         wanted: usize,
-        /// Their names, and those of the busy ones.
+        /// Their names, those of the busy ones, and how many are of another version.
         names: String,
     },
     /// The load is too small to be divided.
@@ -186,7 +187,48 @@ impl Bus {
     }
 }
 
+/// Has what was published leave, as far as the bus is there: while it is away, a client keeps all of
+/// that and says nothing.
+pub async fn leave(client: &Client) {
+    let _ = timeout(LEAVE_MAX, client.flush()).await;
+}
+
+/// How long what was published may take to leave.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
+
 /// Any other failure of the bus.
 pub fn broken(error: impl ToString) -> FleetError {
     FleetError::Bus(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_bus_that_is_away_keeps_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("nats://{}", listener.local_addr().unwrap());
+        // A server that lets one client in, and is gone.
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let info = "INFO {\"server_id\":\"a\",\"server_name\":\"a\",\"version\":\"2.10.0\",\
+                        \"go\":\"\",\"host\":\"127.0.0.1\",\"port\":1,\"max_payload\":1048576,\
+                        \"proto\":1,\"headers\":true}\r\n";
+            stream.write_all(info.as_bytes()).unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            lines.map_while(Result::ok).find(|line| line.starts_with("PING")).unwrap();
+            stream.write_all(b"PONG\r\n").unwrap();
+        });
+        let bus = Bus { url, credentials: None, authorities: None, certificate: None };
+        let Joined { client, mut up } = bus.join("a").await.unwrap();
+        server.join().unwrap();
+        up.wait_for(|up| !up).await.unwrap();
+        client.publish("subject", "text".into()).await.unwrap();
+        leave(&client).await;
+    }
 }

@@ -73,6 +73,8 @@ pub struct Muster {
     waiting: VecDeque<Tally>,
     told: usize,
     deaf_since: Option<Instant>,
+    /// Whether the agents have been told to stop.
+    stopping: bool,
     degradations: Vec<Degradation>,
 }
 
@@ -113,6 +115,7 @@ impl Muster {
             waiting: VecDeque::new(),
             told: 0,
             deaf_since: None,
+            stopping: false,
             degradations: Vec::new(),
         }
     }
@@ -159,6 +162,14 @@ impl Muster {
                 }
                 let tally = counted.tally()?;
                 let busy = if busy.is_finite() { busy.clamp(0.0, 1.0) } else { 0.0 };
+                if interrupted && !self.stopping {
+                    let agent = place.member.name.clone();
+                    let reason = "it was stopped there".to_owned();
+                    self.degradations.push(Degradation::Failed { agent, at: after, reason });
+                    (place.so_far, place.missing) = (tally, 0);
+                    place.fate = Fate::Gone(after);
+                    return Ok(());
+                }
                 let outcome = Outcome { wall, busy, client_cpu, tally, interrupted };
                 place.fate = Fate::Over(Box::new(outcome));
             }
@@ -170,6 +181,11 @@ impl Muster {
             }
         }
         Ok(())
+    }
+
+    /// The agents are told to stop: they will have been interrupted.
+    pub fn stop(&mut self) {
+        self.stopping = true;
     }
 
     /// Whether the bus is down: while it is, no agent is lost for being silent.
@@ -402,6 +418,31 @@ mod tests {
         let lost =
             Degradation::Lost { agent: agent.clone(), at: 4 * SECOND, share: Share::Rate(25.0) };
         assert_eq!(directed.degradations, [lost, Degradation::Missing { agent, seconds: 1 }]);
+    }
+
+    #[test]
+    fn an_agent_that_was_stopped_there_has_failed() {
+        let one = tally(&latencies(1));
+        let stopped = || match over(&one) {
+            What::Over { wall, busy, client_cpu, counted, .. } => {
+                What::Over { wall, busy, client_cpu, counted, interrupted: true }
+            }
+            what => what,
+        };
+        let start = Instant::now();
+        let mut left = muster(start, 2);
+        left.hear("id0", stopped(), start + SECOND).unwrap();
+        left.hear("id1", over(&one), start + 10 * SECOND).unwrap();
+        let directed = left.conclude();
+        assert!(!directed.outcome.interrupted);
+        assert_eq!((directed.outcome.tally.full, directed.agents[0].lost_s), (2000, Some(1.0)));
+        let told: Vec<_> = directed.degradations.iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["agent agent0 gave up after 1.0 s: it was stopped there"]);
+        let mut asked = muster(start, 1);
+        asked.stop();
+        asked.hear("id0", stopped(), start + SECOND).unwrap();
+        let directed = asked.conclude();
+        assert!(directed.outcome.interrupted && directed.degradations.is_empty());
     }
 
     #[test]

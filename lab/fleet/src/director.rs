@@ -1,5 +1,6 @@
 //! The director: calls the roll, compares clocks, hands out shares, listens.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,11 @@ use tokio::runtime::Runtime;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use widelane_loadgen::{Outcome, Pace, Tally};
 
-use crate::bus::{Bus, FleetError, Joined, broken};
+use crate::bus::{Bus, FleetError, Joined, broken, leave};
 use crate::coordination::{BEAT, Member, Muster, SILENCE, Times};
 use crate::directed::Directed;
 use crate::specification::Specification;
-use crate::wire::{self, Answer, Hello, News, Order};
+use crate::wire::{self, Answer, Hello, News, Order, WireError};
 
 /// Round trips from which the difference of clocks is taken.
 const ROUND_TRIPS: usize = 8;
@@ -141,7 +142,7 @@ impl UnderDirection<'_> {
         let start_ns = self.clock_ns() + lead.as_nanos() as u64;
         if let Err(error) = self.hand_out(&members, shares, start_ns).await {
             self.stop_all(members.iter()).await?;
-            self.client().flush().await.map_err(broken)?;
+            leave(self.client()).await;
             return Err(error);
         }
         let window = specification.course.window;
@@ -165,6 +166,7 @@ impl UnderDirection<'_> {
     async fn compare_clocks(&self, agent: &Hello) -> Result<(i128, Duration), FleetError> {
         let mut best = (0, Duration::MAX);
         for _ in 0..ROUND_TRIPS {
+            self.check_stop()?;
             let before = self.clock_ns();
             let answer = self.ask(&agent.id, &agent.name, &Order::Time).await?;
             let after = self.clock_ns();
@@ -188,6 +190,7 @@ impl UnderDirection<'_> {
         start_ns: u64,
     ) -> Result<(), FleetError> {
         for (member, share) in members.iter().zip(shares) {
+            self.check_stop()?;
             let start_ns = i128::from(start_ns) + member.ahead_ns;
             let order = Order::Load {
                 run: self.run.clone(),
@@ -200,6 +203,14 @@ impl UnderDirection<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Fails if the caller asks to stop.
+    fn check_stop(&self) -> Result<(), FleetError> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(FleetError::Interrupted),
+            false => Ok(()),
+        }
     }
 
     async fn ask(&self, id: &str, name: &str, order: &Order) -> Result<Answer, FleetError> {
@@ -236,6 +247,7 @@ impl UnderDirection<'_> {
                     self.beat().await?;
                     if self.stop.load(Ordering::Relaxed) && !stopping {
                         stopping = true;
+                        muster.stop();
                         self.stop_all(muster.working()).await?;
                     }
                 }
@@ -278,6 +290,7 @@ async fn roll_call(
     let inbox = client.new_inbox();
     let mut answers = client.subscribe(inbox.clone()).await.map_err(broken)?;
     let mut found: Vec<Hello> = Vec::new();
+    let mut others = BTreeSet::new();
     let deadline = Instant::now() + call.wait;
     let mut again = interval(SILENCE);
     let free = |found: &[Hello]| found.iter().filter(|hello| !hello.busy).count();
@@ -294,26 +307,45 @@ async fn roll_call(
                     .map_err(broken)?;
             }
             Some(answer) = answers.next() => {
-                // Whoever else speaks there is no agent of ours.
-                if let Ok(hello) = wire::decode::<Hello>(&answer.payload) {
-                    enter(&mut found, hello);
+                match wire::decode::<Hello>(&answer.payload) {
+                    Ok(hello) => enter(&mut found, hello),
+                    // An agent says the same of itself each time.
+                    Err(WireError::Version(version)) if others.len() < AGENTS_MAX => {
+                        others.insert((version, answer.payload.to_vec()));
+                    }
+                    // Whoever else speaks there is no agent of ours.
+                    Err(_) => {}
                 }
             }
         }
     }
     if free(&found) < call.agents {
-        let name = |hello: &Hello| match hello.busy {
-            true => format!("{}, which is busy", hello.name),
-            false => hello.name.clone(),
-        };
-        let names: Vec<_> = found.iter().map(name).collect();
-        let names = if names.is_empty() { "none".to_owned() } else { names.join("; ") };
+        let names = names(&found, others.iter().map(|(version, _)| *version));
         return Err(FleetError::TooFew { found: free(&found), wanted: call.agents, names });
     }
     found.retain(|hello| !hello.busy);
     found.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
     found.truncate(call.agents);
     Ok(found)
+}
+
+/// The agents that were `found`, and how many have answered in other versions.
+fn names(found: &[Hello], others: impl Iterator<Item = u32>) -> String {
+    let name = |hello: &Hello| match hello.busy {
+        true => format!("{}, which is busy", hello.name),
+        false => hello.name.clone(),
+    };
+    let mut names: Vec<_> = found.iter().map(name).collect();
+    if names.is_empty() {
+        names.push("none".to_owned());
+    }
+    let mut counts = BTreeMap::new();
+    others.for_each(|version| *counts.entry(version).or_insert(0) += 1);
+    names.extend(counts.into_iter().map(|(version, count)| {
+        let own = wire::VERSION;
+        format!("{count} more in version {version}, while this is {own}: update the older side")
+    }));
+    names.join("; ")
 }
 
 /// Enters what an agent says of itself; the last that it says counts, for one that was busy may
@@ -341,6 +373,14 @@ fn refused(name: &str, answer: Answer) -> FleetError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn agents_of_another_version_are_told() {
+        let busy = Hello { id: "one".to_owned(), name: "a".to_owned(), busy: true };
+        let told = names(&[], [1, 1].into_iter());
+        assert!(told.starts_with("none; 2 more in version 1, while this is "), "{told}");
+        assert_eq!(names(&[busy], [].into_iter()), "a, which is busy");
+    }
 
     #[test]
     fn an_agent_that_becomes_free_counts() {

@@ -106,7 +106,10 @@ pub enum Refusal {
     #[error(transparent)]
     Authorities(#[from] PemError),
     /// The instant at which to begin is over, or too far away.
-    #[error("the instant to begin is {0}; the bus is too slow, or the clocks jump")]
+    #[error(
+        "the instant to begin is {0}; the bus or the resolver of names here is too slow, or the \
+         clocks jump"
+    )]
     Start(&'static str),
 }
 

@@ -76,6 +76,17 @@ pub enum Ending {
     Gone,
     /// It was stopped.
     Interrupted,
+    /// A probe could not be made, and this is why.
+    GivenUp(String),
+}
+
+/// An error that ended a search, and what had been found by then.
+#[derive(Debug)]
+pub struct Abandoned<E> {
+    /// The error.
+    pub error: E,
+    /// The probes before it.
+    pub found: Found,
 }
 
 /// What was found.
@@ -106,14 +117,14 @@ const DOUBLINGS: u32 = 24;
 ///
 /// # Errors
 ///
-/// Those of `attempt`.
-pub fn search<E>(
+/// Those of `attempt`, with the probes before them.
+pub fn search<E: fmt::Display>(
     plan: &Plan,
     course: &Course,
     goal: &Goal,
     mut attempt: impl FnMut(&Plan, &Course) -> Result<Outcome, E>,
     mut probed: impl FnMut(&Probe),
-) -> Result<Found, E> {
+) -> Result<Found, Abandoned<E>> {
     let window = course.window.max(LIMITS_PER_PROBE * goal.latency_max);
     let mut searched = Searched {
         plan,
@@ -123,11 +134,18 @@ pub fn search<E>(
         probed: &mut probed,
         probes: Vec::new(),
     };
-    let ending = searched.run()?;
+    let (ending, error) = match searched.run() {
+        Ok(ending) => (ending, None),
+        Err(error) => (Ending::GivenUp(error.to_string()), Some(error)),
+    };
     let probes = searched.probes;
     let too_fast = probes.iter().filter(|probe| probe.missed.is_some()).map(busy);
     let client_bound = too_fast.fold(0.0, f64::max) >= verdict::BUSY;
-    Ok(Found { ending, probes, client_bound })
+    let found = Found { ending, probes, client_bound };
+    match error {
+        None => Ok(found),
+        Some(error) => Err(Abandoned { error, found }),
+    }
 }
 
 /// Carries out a probe from this host, until `stop` is set. A server that gives up under an open

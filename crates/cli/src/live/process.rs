@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
@@ -123,25 +123,35 @@ pub fn has_loaded(pid: u32, library: &str) -> Option<bool> {
     Some(maps.lines().any(is_it))
 }
 
-/// The CPU that the busiest thread of a process was last seen on.
-pub fn cpu_of(pid: u32) -> anyhow::Result<usize> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).with_context(|| match exists(pid) {
-        true => format!("process {pid} is hidden from this user (hidepid); run this as root"),
-        false => format!("there is no process {pid}"),
-    })?;
+/// The CPU that the busiest thread of a process was last seen on; nothing where there is no such
+/// process, or it has ended.
+///
+/// # Errors
+///
+/// Where the process is hidden from this user.
+pub fn cpu_of(pid: u32) -> anyhow::Result<Option<usize>> {
+    let tasks = match fs::read_dir(format!("/proc/{pid}/task")) {
+        Ok(tasks) => tasks,
+        Err(_) if !exists(pid) => return Ok(None),
+        Err(error) => {
+            let hidden = "is hidden from this user (hidepid); run this as root";
+            return Err(error).with_context(|| format!("process {pid} {hidden}"));
+        }
+    };
     let stat = |task: std::io::Result<fs::DirEntry>| {
         let stat = fs::read(task.ok()?.path().join("stat")).ok()?;
         place_and_time(&String::from_utf8_lossy(&stat))
     };
-    match tasks.filter_map(stat).max_by_key(|(_, time)| *time) {
-        Some((cpu, _)) => Ok(cpu),
-        None => bail!("process {pid} has ended"),
-    }
+    Ok(tasks.filter_map(stat).max_by_key(|(_, time)| *time).map(|(cpu, _)| cpu))
 }
 
-/// The CPU and the ticks used, from a line of `/proc/PID/task/TID/stat`.
+/// The CPU and the ticks used, from a line of `/proc/PID/task/TID/stat`; nothing of a thread that
+/// has ended and waits for its parent.
 fn place_and_time(stat: &str) -> Option<(usize, u64)> {
     let fields = fields(stat)?;
+    if fields.first().is_some_and(|state| ["Z", "X"].contains(state)) {
+        return None;
+    }
     let time = |index: usize| fields.get(index)?.parse::<u64>().ok();
     Some((fields.get(36)?.parse().ok()?, time(11)? + time(12)?))
 }
@@ -169,12 +179,13 @@ mod tests {
         let stat = format!("77 (a) b (c) {}", fields.join(" "));
         assert_eq!(place_and_time(&stat), Some((36, 23)));
         assert_eq!(place_and_time("77 (a) S 1 2"), None);
+        assert_eq!(place_and_time(&stat.replace(" S ", " Z ")), None);
     }
 
     #[test]
     fn this_process_is_somewhere_and_no_process_is_nowhere() {
-        assert!(place::allowed().contains(&cpu_of(std::process::id()).unwrap()));
-        assert!(cpu_of(u32::MAX).unwrap_err().to_string().contains("no process"));
+        assert!(place::allowed().contains(&cpu_of(std::process::id()).unwrap().unwrap()));
+        assert_eq!(cpu_of(u32::MAX).unwrap(), None);
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Observer {
         let mut view = View::between(&self.last.1, &now.1, now.0 - self.last.0);
         self.last = now;
         for process in &mut view.processes {
-            process.cpu = crate::live::cpu_of(process.pid).ok();
+            process.cpu = crate::live::cpu_of(process.pid).ok().flatten();
             let clocks = self.clocks.as_mut();
             process.clock_hz = clocks.zip(process.cpu).and_then(|(clocks, cpu)| clocks.read(cpu));
         }

@@ -64,27 +64,23 @@ pub fn run(
             let (turns, _) = bench.turns_for(&mut stimulus, burst_us);
             bench.meter.rest(4000.0);
             bench.windows(label(Phase::Ambient), 40, 2.0, 10.0);
+            // The bystander: windows one after the other until the next burst, so that they tell
+            // its speed over the whole period.
+            let window_us = ((period_us - burst_us) / WINDOWS).max(2.0);
             let period = bench.meter.stamps().ticks(period_us);
             for _ in 0..(CELL_US / period_us).ceil() as u64 {
                 let next = time_stamp() + period;
                 bench.burst(label(Phase::Burst), &mut stimulus, turns);
-                // The bystander: as many windows as fit, but no more than tell its speed.
-                let mut windows = 0;
                 while time_stamp() < next {
-                    if windows < WINDOWS_MAX {
-                        bench.windows(label(Phase::During), 1, 2.0, 0.0);
-                        windows += 1;
-                    } else {
-                        bench.meter.window(16);
-                    }
+                    bench.windows(label(Phase::During), 1, window_us, 0.0);
                 }
             }
         }
     }
-    let mut facts = facts(machine, &bench.meter);
+    let mut facts = facts(machine, &bench);
     facts.push(("subject".to_owned(), plan.subject.to_string()));
     recording("duty", facts, bench.finish()?)
 }
 
-/// Windows of the bystander in one period.
-const WINDOWS_MAX: u32 = 24;
+/// Windows of the bystander in one period, where it is not too short for them.
+const WINDOWS: f64 = 24.0;

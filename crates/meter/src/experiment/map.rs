@@ -19,7 +19,9 @@ pub struct Plan {
     pub subjects: Vec<Subject>,
     /// Rounds, each of which visits every subject once.
     pub rounds: u32,
-    /// Whether the CPUs that this process may use are loaded all at once, too.
+    /// The CPUs that this process may use.
+    pub cpus: Vec<usize>,
+    /// Whether they are loaded all at once, too.
     pub on_all_cores: bool,
     /// Time after which no further round begins, in seconds.
     pub seconds: f64,
@@ -30,11 +32,11 @@ impl Plan {
     pub fn full() -> Self {
         let mut subjects = Subject::catalogue();
         subjects.extend(Subject::densities());
-        Plan { subjects, rounds: 24, on_all_cores: true, seconds: 45.0 }
+        Plan { subjects, rounds: 24, cpus: place::allowed(), on_all_cores: true, seconds: 45.0 }
     }
 }
 
-/// Runs the experiment; the thread's CPU is the one that is metered alone.
+/// Runs the experiment and leaves the thread on its CPU, the one that is metered alone.
 ///
 /// # Errors
 ///
@@ -44,8 +46,7 @@ pub fn run(
     machine: &Machine,
     watcher: &dyn Watcher,
 ) -> Result<Recording, ExperimentError> {
-    let allowed = place::allowed();
-    let cpu = place::here();
+    let (cpu, allowed) = (place::here(), &plan.cpus);
     let (subjects, missing): (Vec<Subject>, Vec<Subject>) =
         plan.subjects.iter().partition(|subject| subject.missing().is_none());
     let on_all_cores = plan.on_all_cores && allowed.len() > 1;
@@ -54,7 +55,7 @@ pub fn run(
     let budget = Budget::new(watcher, plan.seconds * if on_all_cores { 0.6 } else { 1.0 });
 
     let mut bench = Bench::on(machine, cpu, 1)?;
-    let mut facts = facts(machine, &bench.meter);
+    let mut facts = facts(machine, &bench);
     facts.push(("cpus".to_owned(), allowed.len().to_string()));
     for subject in missing {
         facts.push((format!("missing:{subject}"), subject.missing().unwrap_or_default()));
@@ -63,11 +64,10 @@ pub fn run(
     let mut samples = bench.finish()?;
     if on_all_cores && watcher.goes_on(visits, steps) {
         let budget = Budget::new(watcher, plan.seconds * 0.4);
-        samples.extend(on_all(&subjects, plan.rounds, machine, &allowed, |done| {
+        samples.extend(on_all(&subjects, plan.rounds, machine, allowed, |done| {
             budget.goes_on(visits + done, steps)
         })?);
     }
-    place::roam(&allowed);
     recording("map", facts, samples)
 }
 

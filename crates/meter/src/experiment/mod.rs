@@ -13,6 +13,7 @@ use widelane_cpu::Machine;
 use widelane_cpu::clock::now_ns;
 
 use crate::chain::time_stamp;
+use crate::estimate::median;
 use crate::meter::{Meter, MeterError};
 use crate::place::{self, NoSuchPlace};
 use crate::stimulus::Stimulus;
@@ -150,26 +151,46 @@ impl Bench {
 
     /// Turns of a stimulus that take about `us` microseconds, and how long one turn takes.
     fn turns_for(&self, stimulus: &mut Stimulus, us: f64) -> (u64, f64) {
-        let mut turns = 1;
-        loop {
+        calibrate(us, |turns| {
             let begin = time_stamp();
             stimulus.run(turns);
-            let took_us = self.meter.stamps().us(time_stamp() - begin);
-            let turn_us = took_us / turns as f64;
-            // A kernel's batch may take longer than that alone.
-            if took_us >= 20.0 {
-                return (((us / turn_us).round() as u64).max(1), turn_us);
-            }
-            turns *= 4;
-        }
+            self.meter.stamps().us(time_stamp() - begin)
+        })
     }
 }
 
+/// How long a stimulus runs before it is timed: until its licence is granted, turns take longer.
+const GRANTED_US: f64 = 1000.0;
+
+/// Turns that take about `us` microseconds, and how long one turn takes, of a stimulus that `run`
+/// runs and times.
+fn calibrate(us: f64, mut run: impl FnMut(u64) -> f64) -> (u64, f64) {
+    let mut turns = 1;
+    let mut ran_us = 0.0;
+    loop {
+        let took_us = run(turns);
+        ran_us += took_us;
+        // A kernel's batch may take longer than all of it.
+        if ran_us >= GRANTED_US {
+            break;
+        }
+        if took_us < 20.0 {
+            turns *= 4;
+        }
+    }
+    // The median, since any of them may be interrupted.
+    let turn_us: Vec<f64> = (0..5).map(|_| run(turns) / turns as f64).collect();
+    let turn_us = median(&turn_us).unwrap_or(us);
+    (((us / turn_us).round() as u64).max(1), turn_us)
+}
+
 /// What every recording says of the machine.
-fn facts(machine: &Machine, meter: &Meter) -> Vec<(String, String)> {
+fn facts(machine: &Machine, bench: &Bench) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let unknown = || "unknown".to_owned();
+    let meter = bench.meter;
     vec![
+        fact("cpu", bench.cpu.to_string()),
         fact("tsc_hz", format!("{:.0}", meter.stamps().hz)),
         fact("tsc_step", meter.stamps().step.to_string()),
         fact("self_check", format!("{:.3}", meter.self_check().ratio)),
@@ -266,6 +287,25 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn turns_are_counted_at_the_pace_that_stays() {
+        // A quarter of the pace until a licence is granted after 0.2 ms; then one run is
+        // interrupted.
+        let (mut now_us, mut runs) = (0.0, 0);
+        let run = |turns: u64| {
+            let slow = now_us < 200.0;
+            let took_us = turns as f64 * if slow { 0.4 } else { 0.1 };
+            now_us += took_us;
+            runs += usize::from(now_us >= GRANTED_US);
+            if runs == 3 { took_us + 500.0 } else { took_us }
+        };
+        let (turns, turn_us) = calibrate(50.0, run);
+        assert_eq!(turns, 500);
+        assert!((turn_us - 0.1).abs() < 1e-9, "{turn_us}");
+        // One turn of a batch that takes longer than all that.
+        assert_eq!(calibrate(50.0, |turns| turns as f64 * 2000.0), (1, 2000.0));
     }
 
     #[test]

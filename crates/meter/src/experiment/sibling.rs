@@ -7,13 +7,16 @@ use widelane_cpu::{Machine, Topology, Width};
 
 use super::map::Crew;
 use super::{Bench, Budget, ExperimentError, Label, Watcher, facts, recording};
-use crate::place;
 use crate::stimulus::{Instruction, Subject};
 use crate::trace::{Phase, Recording};
 
 /// What to try.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
+    /// A CPU of the pair; without it, the first pair serves.
+    pub cpu: Option<usize>,
+    /// The CPUs that this process may use.
+    pub cpus: Vec<usize>,
     /// Rounds, each with the two alone and together.
     pub rounds: u32,
     /// Time after which no further round begins, in seconds.
@@ -27,14 +30,30 @@ pub const SECOND: Subject = Subject::Instruction(Instruction::Vaesenc, Width::W5
 /// The pair, as recordings name it.
 pub const TOGETHER: &str = "vfmadd213pd-256 beside vaesenc-512";
 
-/// Two CPUs of one core, among those that this process may use.
+/// Two CPUs of one core, among those that this process may use; with `cpu`, the one and a sibling.
 ///
 /// # Errors
 ///
 /// Where the system shows none.
-pub fn siblings(topology: &Topology, allowed: &[usize]) -> Result<(usize, usize), ExperimentError> {
+pub fn siblings(
+    topology: &Topology,
+    allowed: &[usize],
+    cpu: Option<usize>,
+) -> Result<(usize, usize), ExperimentError> {
+    let usable = |cpu: &usize| allowed.contains(cpu);
+    if let Some(cpu) = cpu {
+        let own = topology.cpus.iter().find(|found| found.index == cpu && usable(&cpu));
+        let sibling = own.and_then(|own| {
+            own.siblings.iter().copied().find(|other| *other != cpu && usable(other))
+        });
+        return sibling.map(|other| (cpu, other)).ok_or_else(|| {
+            ExperimentError::NotApplicable(format!(
+                "not applicable: CPU {cpu} has no SMT sibling that may be used"
+            ))
+        });
+    }
     let pair = topology.cpus.iter().find_map(|cpu| {
-        let mut usable = cpu.siblings.iter().copied().filter(|cpu| allowed.contains(cpu));
+        let mut usable = cpu.siblings.iter().copied().filter(usable);
         Some((usable.next()?, usable.next()?))
     });
     pair.ok_or_else(|| {
@@ -42,17 +61,17 @@ pub fn siblings(topology: &Topology, allowed: &[usize]) -> Result<(usize, usize)
     })
 }
 
-/// Runs the experiment on the first pair of siblings.
+/// Runs the experiment on a pair of siblings.
 ///
 /// # Errors
 ///
 /// Where there are none, or nothing can be metered.
 pub fn run(
-    plan: Plan,
+    plan: &Plan,
     machine: &Machine,
     watcher: &dyn Watcher,
 ) -> Result<Recording, ExperimentError> {
-    let (first, second) = siblings(&Topology::detect(), &place::allowed())?;
+    let (first, second) = siblings(&Topology::detect(), &plan.cpus, plan.cpu)?;
     for subject in [FIRST, SECOND] {
         subject.missing().map_or(Ok(()), |why| Err(ExperimentError::NotApplicable(why)))?;
     }
@@ -72,7 +91,7 @@ pub fn run(
                 }
                 bench.alone_and_together(own, round, crew)?;
             }
-            let facts = facts(machine, &bench.meter);
+            let facts = facts(machine, &bench);
             recording("sibling", facts, bench.finish()?)
         }
     };
@@ -139,10 +158,13 @@ mod tests {
     #[test]
     fn siblings_are_found_among_the_cpus_allowed() {
         let smt = topology(&[&[0, 2], &[1, 3], &[0, 2], &[1, 3]]);
-        assert_eq!(siblings(&smt, &[0, 1, 2, 3]).unwrap(), (0, 2));
-        assert_eq!(siblings(&smt, &[0, 1, 3]).unwrap(), (1, 3));
+        assert_eq!(siblings(&smt, &[0, 1, 2, 3], None).unwrap(), (0, 2));
+        assert_eq!(siblings(&smt, &[0, 1, 3], None).unwrap(), (1, 3));
+        assert_eq!(siblings(&smt, &[0, 1, 2, 3], Some(3)).unwrap(), (3, 1));
+        let error = siblings(&smt, &[0, 1, 3], Some(0)).unwrap_err().to_string();
+        assert_eq!(error, "not applicable: CPU 0 has no SMT sibling that may be used");
         for (topology, allowed) in [(smt, vec![0, 1]), (topology(&[&[0], &[1]]), vec![0, 1])] {
-            let error = siblings(&topology, &allowed).unwrap_err();
+            let error = siblings(&topology, &allowed, None).unwrap_err();
             assert_eq!(error.to_string(), "not applicable: no SMT siblings visible");
         }
     }

@@ -51,7 +51,7 @@ pub fn run(
             bench.windows(label(Phase::After), 60, 2.0, 100.0);
         }
     }
-    let facts = facts(machine, &bench.meter);
+    let facts = facts(machine, &bench);
     recording("speculation", facts, bench.finish()?)
 }
 

@@ -19,7 +19,7 @@ pub struct Plan {
     pub seconds: f64,
 }
 
-/// How long the heavy loop runs in a trial: grants have been seen to take 0.2 ms.
+/// How long the heavy loop runs in a trial, at its final pace: grants have been seen to take 0.2 ms.
 const HEAVY_US: f64 = 800.0;
 
 /// Resolution of the heavy part.
@@ -35,6 +35,11 @@ pub fn run(
     machine: &Machine,
     watcher: &dyn Watcher,
 ) -> Result<Recording, ExperimentError> {
+    if plan.subject == Subject::Scalar {
+        return Err(ExperimentError::NotApplicable(
+            "scalar code is the control, and has no transition; name another subject".to_owned(),
+        ));
+    }
     let budget = Budget::new(watcher, plan.seconds);
     let mut bench = Bench::on(machine, place::here(), 1)?;
     let mut stimuli = Vec::new();
@@ -58,6 +63,6 @@ pub fn run(
             bench.windows(label(Phase::After), 60, 2.0, 80.0);
         }
     }
-    let facts = facts(machine, &bench.meter);
+    let facts = facts(machine, &bench);
     recording("transitions", facts, bench.finish()?)
 }

@@ -41,6 +41,16 @@ pub enum ModelError {
         /// The licence level.
         level: usize,
     },
+    /// The CPU has fewer cores.
+    #[error("{cpu} has {has} cores, not {cores}")]
+    TooManyCores {
+        /// The CPU.
+        cpu: String,
+        /// How many it has.
+        has: u32,
+        /// How many were to work.
+        cores: u32,
+    },
     /// The generation's transitions are not published.
     #[error("how {cpu} changes licences is not published; measure it with `widelane power map`")]
     NoTransitions {

@@ -126,6 +126,10 @@ impl Table {
             let known: Vec<&str> = self.cpus.iter().map(|cpu| cpu.name.as_str()).collect();
             ModelError::UnknownCpu { name: name.to_owned(), known: known.join(", ") }
         })?;
+        if cores > cpu.cores {
+            let cpu_name = name.to_owned();
+            return Err(ModelError::TooManyCores { cpu: cpu_name, has: cpu.cores, cores });
+        }
         let no_transitions = || ModelError::NoTransitions { cpu: name.to_owned() };
         let generation = self.generations.iter().find(|g| g.name == cpu.generation);
         let generation = generation.ok_or_else(no_transitions)?;

@@ -5,7 +5,7 @@ mod cpufreq;
 mod msr;
 mod perf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use widelane_cpu::Machine;
 
@@ -35,12 +35,12 @@ pub trait Source {
 pub struct Unavailable(pub String);
 
 /// A source and its answer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The source.
-    pub source: &'static str,
+    pub source: String,
     /// What it reads.
-    pub reads: &'static str,
+    pub reads: String,
     /// The clock in MHz, where the source works.
     pub mhz: Option<f64>,
     /// Why there is none.
@@ -67,7 +67,8 @@ pub fn ask_all(machine: &Machine) -> Vec<Answer> {
                 Ok(hz) => (Some(hz / 1e6), None),
                 Err(unavailable) => (None, Some(unavailable.to_string())),
             };
-            Answer { source: source.name(), reads: source.reads(), mhz, reason }
+            let (source, reads) = (source.name().to_owned(), source.reads().to_owned());
+            Answer { source, reads, mhz, reason }
         })
         .collect()
 }

@@ -13,8 +13,11 @@ use crate::trace::{Phase, Recording, Sample, TraceError};
 /// What a recording of `map` proves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Map {
-    /// The clock of scalar code: its median and the range of nine in ten visits, in MHz.
-    pub ambient_mhz: [f64; 3],
+    /// The clock of scalar code on one core: its median and the range of nine in ten visits, in
+    /// MHz; nothing where none was metered.
+    pub ambient_mhz: Option<[f64; 3]>,
+    /// The same on all cores at once.
+    pub ambient_all_mhz: Option<[f64; 3]>,
     /// What the self-check found on the first CPU: 3.00 where a core is ours alone.
     pub self_check: Option<f64>,
     /// One line for each subject, on one core and on all.
@@ -129,12 +132,12 @@ const HEADROOM: f64 = 1.03;
 pub fn judge(recording: &Recording) -> Result<Map, TraceError> {
     let tsc_hz = recording.tsc_hz()?;
     let visits = Visit::all(&recording.samples);
-    let ambient: Vec<f64> = visits
-        .iter()
-        .filter_map(|visit| visit.clock_hz(Phase::Ambient, tsc_hz, every))
-        .map(|hz| hz / 1e6)
-        .collect();
-    let share = |share| quantile(&ambient, share).unwrap_or_default();
+    let ambient = |on_all: bool| {
+        let visits = visits.iter().filter(|visit| (visit.cores > 1) == on_all);
+        let clocks = visits.filter_map(|visit| visit.clock_hz(Phase::Ambient, tsc_hz, every));
+        let mhz: Vec<f64> = clocks.map(|hz| hz / 1e6).collect();
+        Some([quantile(&mhz, 0.5)?, quantile(&mhz, 0.05)?, quantile(&mhz, 0.95)?])
+    };
     let mut by_subject: BTreeMap<(usize, &str), Vec<&Visit<'_>>> = BTreeMap::new();
     for visit in &visits {
         by_subject.entry((visit.cores, visit.subject)).or_default().push(visit);
@@ -154,7 +157,8 @@ pub fn judge(recording: &Recording) -> Result<Map, TraceError> {
     findings.extend(missing(recording));
     findings.sort_by_key(|finding| (finding.cores, place_of(&finding.subject)));
     Ok(Map {
-        ambient_mhz: [share(0.5), share(0.05), share(0.95)],
+        ambient_mhz: ambient(false),
+        ambient_all_mhz: ambient(true),
         self_check: recording.number("self_check"),
         density_threshold: density_threshold(&findings),
         advice: advice(&findings),

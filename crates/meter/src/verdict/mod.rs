@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::estimate::{mean, median, median_with_interval, undisturbed};
+use crate::estimate::{INTERRUPTED, mean, median, median_with_interval, undisturbed};
 use crate::trace::{Phase, Sample, Window};
 
 /// A ratio to the ambient clock, with its 95 % interval over the rounds.
@@ -42,6 +42,7 @@ impl Ratio {
 /// The samples of one visit to one subject, by phase.
 pub(crate) struct Visit<'a> {
     pub(crate) subject: &'a str,
+    pub(crate) cpu: usize,
     pub(crate) cores: usize,
     pub(crate) round: u32,
     phases: BTreeMap<Phase, Vec<&'a Sample>>,
@@ -55,6 +56,7 @@ impl<'a> Visit<'a> {
             let key = (sample.subject.as_str(), sample.cores, sample.round, sample.cpu);
             let visit = visits.entry(key).or_insert_with(|| Visit {
                 subject: &sample.subject,
+                cpu: sample.cpu,
                 cores: sample.cores,
                 round: sample.round,
                 phases: BTreeMap::new(),
@@ -92,6 +94,32 @@ impl<'a> Visit<'a> {
         let cycles = chosen.first()?.work;
         Some(cycles * tsc_hz / mean(&ticks)).filter(|hz| hz.is_finite())
     }
+
+    /// The clock from one burst to the next, by time; nothing where too few windows were taken.
+    ///
+    /// A window is compared with those at the same place behind the other bursts: what a burst
+    /// leaves behind is there each time, and an interruption is not.
+    pub(crate) fn clock_between_bursts_hz(&self, tsc_hz: f64) -> Option<f64> {
+        let (bursts, windows) = (self.phase(Phase::Burst), self.phase(Phase::During));
+        if windows.len() < WINDOWS_MIN {
+            return None;
+        }
+        let mut periods: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for sample in windows {
+            let period = bursts.partition_point(|burst| burst.begin <= sample.begin);
+            periods.entry(period).or_default().push(sample.window().ticks() as f64);
+        }
+        // Places that only some periods reach are those of the interrupted or the longest ones.
+        let places = median(&periods.values().map(|ticks| ticks.len() as f64).collect::<Vec<_>>())?;
+        let usual_ticks = |place: usize| {
+            let ticks: Vec<f64> =
+                periods.values().filter_map(|ticks| ticks.get(place).copied()).collect();
+            let longest = median(&ticks)? * INTERRUPTED;
+            Some(mean(&ticks.into_iter().filter(|ticks| *ticks <= longest).collect::<Vec<_>>()))
+        };
+        let ticks = (0..places as usize).map(usual_ticks).collect::<Option<Vec<f64>>>()?;
+        Some(windows.first()?.work * tsc_hz / mean(&ticks)).filter(|hz| hz.is_finite())
+    }
 }
 
 /// What several CPUs showed, round by round. They share what disturbs a round, so that a round is
@@ -102,7 +130,6 @@ pub(crate) struct ByRound {
 }
 
 impl ByRound {
-    /// What `of` tells of visits; nothing of those that do not count.
     /// Of visits, each with its round; nothing of those that do not count.
     pub(crate) fn of(visits: impl Iterator<Item = (u32, Option<f64>)>) -> Self {
         let mut rounds: BTreeMap<u32, (usize, Vec<f64>)> = BTreeMap::new();

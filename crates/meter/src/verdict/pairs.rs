@@ -22,7 +22,8 @@ pub struct Beside {
     pub ratio: Option<Ratio>,
     /// The clock, in MHz.
     pub clock_mhz: Option<f64>,
-    /// Work of the bursts per second, the median of the visits' medians.
+    /// Work of the bursts per second, of all CPUs that do it at a time together: for each the median
+    /// of its visits' medians.
     pub pace: Option<f64>,
 }
 
@@ -50,7 +51,7 @@ pub struct Duty {
 ///
 /// Where the recording lacks the rate of the time stamps.
 pub fn duty(recording: &Recording) -> Result<Duty, TraceError> {
-    let found = beside(recording)?;
+    let found = beside(recording, |visit, tsc_hz| visit.clock_between_bursts_hz(tsc_hz))?;
     let ratio = |burst: f64, period: f64| {
         found.iter().find(|beside| beside.subject == cell(burst, period))?.ratio
     };
@@ -118,7 +119,8 @@ impl Comparison {
 ///
 /// Where the recording lacks the rate of the time stamps.
 pub fn sibling(recording: &Recording) -> Result<Comparison, TraceError> {
-    let mut comparison = Comparison { parts: beside(recording)?, verdict: String::new() };
+    let mut comparison =
+        Comparison { parts: beside(recording, undisturbed_hz)?, verdict: String::new() };
     let clock = |subject: &str| comparison.part(subject)?.ratio;
     let [first, second, together] =
         [clock(&FIRST.to_string()), clock(&SECOND.to_string()), clock(TOGETHER)];
@@ -149,7 +151,8 @@ pub fn sibling(recording: &Recording) -> Result<Comparison, TraceError> {
 ///
 /// Where the recording lacks the rate of the time stamps.
 pub fn speculation(recording: &Recording) -> Result<Comparison, TraceError> {
-    let mut comparison = Comparison { parts: beside(recording)?, verdict: String::new() };
+    let mut comparison =
+        Comparison { parts: beside(recording, undisturbed_hz)?, verdict: String::new() };
     let part = |form: Dispatch| comparison.part(form.name());
     let ratio = |form: Dispatch| part(form)?.ratio;
     let told = (ratio(Dispatch::Branch), ratio(Dispatch::Pointer), ratio(Dispatch::Narrow));
@@ -175,8 +178,17 @@ pub fn speculation(recording: &Recording) -> Result<Comparison, TraceError> {
     Ok(comparison)
 }
 
-/// Each subject's clock over the ambient clock of the same visit, round by round.
-fn beside(recording: &Recording) -> Result<Vec<Beside>, TraceError> {
+/// The clock between bursts, of windows that agree with their neighbours.
+fn undisturbed_hz(visit: &Visit<'_>, tsc_hz: f64) -> Option<f64> {
+    visit.clock_hz(Phase::During, tsc_hz, every)
+}
+
+/// Each subject's clock, as `during` tells it, over the ambient clock of the same visit, round by
+/// round.
+fn beside(
+    recording: &Recording,
+    during: impl Fn(&Visit<'_>, f64) -> Option<f64>,
+) -> Result<Vec<Beside>, TraceError> {
     let tsc_hz = recording.tsc_hz()?;
     let visits = Visit::all(&recording.samples);
     let mut by_subject: BTreeMap<&str, Vec<&Visit<'_>>> = BTreeMap::new();
@@ -186,7 +198,7 @@ fn beside(recording: &Recording) -> Result<Vec<Beside>, TraceError> {
     let of = |(subject, visits): (&&str, &Vec<&Visit<'_>>)| {
         let clock = |visit: &Visit<'_>| {
             let ambient = visit.clock_hz(Phase::Ambient, tsc_hz, every)?;
-            Some((visit.clock_hz(Phase::During, tsc_hz, every)?, ambient))
+            Some((during(visit, tsc_hz)?, ambient))
         };
         let clocks: Vec<(u32, Option<(f64, f64)>)> =
             visits.iter().map(|visit| (visit.round, clock(visit))).collect();
@@ -195,14 +207,18 @@ fn beside(recording: &Recording) -> Result<Vec<Beside>, TraceError> {
         };
         let ratios = by_round(|(during, ambient)| during / ambient);
         let during = by_round(|(during, _)| during / 1e6);
-        let paces: Vec<f64> =
-            visits.iter().filter_map(|visit| pace(visit.phase(Phase::Burst), tsc_hz)).collect();
+        let mut paces: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for visit in visits {
+            let pace = pace(visit.phase(Phase::Burst), tsc_hz);
+            paces.entry(visit.cpu).or_default().extend(pace);
+        }
+        let paces: Vec<f64> = paces.values().filter_map(|paces| median(paces)).collect();
         Beside {
             subject: (*subject).to_owned(),
             visits: ratios.len(),
             ratio: Ratio::of(&ratios),
             clock_mhz: median(&during),
-            pace: median(&paces),
+            pace: (!paces.is_empty()).then(|| paces.iter().sum()),
         }
     };
     Ok(by_subject.iter().map(of).collect())
@@ -275,6 +291,41 @@ mod tests {
         assert!((duty.kept[0][0].unwrap() - 1.0).abs() < 0.01);
     }
 
+    /// Periods of a millisecond with eight windows each, of which those `held` run at half the
+    /// clock, and in every eighth round one window is interrupted.
+    fn held(held: usize) -> Recording {
+        let name = cell(1.0, 1000.0);
+        let mut recording = recording("duty", &[(name.clone(), 1.0)]);
+        recording.samples.retain(|sample| sample.phase == Phase::Ambient);
+        let mut keep = |round, phase, begin, ticks: u64, work| {
+            let (subject, cpu, cores, end) = (name.clone(), 0, 1, begin + ticks);
+            recording.samples.push(Sample { subject, round, phase, cpu, cores, begin, end, work });
+        };
+        for (round, period) in (0..10_u32).flat_map(|round| (0..4).map(move |at| (round, at))) {
+            let start = 1_000_000_000 * (u64::from(round) + 1) + period * 2_000_000;
+            keep(round, Phase::Burst, start, 2000, 1000.0);
+            for place in 0..8 {
+                let interrupted = round % 8 == 0 && period == 2 && place == 3;
+                let ticks = match (place < held, interrupted) {
+                    (_, true) => 1_000_000,
+                    (true, _) => 200_000,
+                    _ => 100_000,
+                };
+                let begin = start + 2000 + place as u64 * 240_000;
+                keep(round, Phase::During, begin, ticks, 150_000.0);
+            }
+        }
+        recording
+    }
+
+    #[test]
+    fn what_a_burst_leaves_behind_counts_by_its_time() {
+        for (windows, expected) in [(0, 1.0), (1, 8.0 / 9.0), (4, 8.0 / 12.0)] {
+            let kept = duty(&held(windows)).unwrap().kept[0][5].unwrap();
+            assert!((kept - expected).abs() < 0.001, "{windows}: {kept}");
+        }
+    }
+
     #[test]
     fn bursts_that_cost_nothing_are_free() {
         let fits = |burst: f64| PERIODS_US.into_iter().filter(move |period| burst < *period);
@@ -307,6 +358,21 @@ mod tests {
             unsteady.verdict.starts_with("cannot tell: the ratio lies between"),
             "{unsteady:?}"
         );
+    }
+
+    #[test]
+    fn the_paces_of_a_core_add_up() {
+        let mut recording = record("sibling", &[(TOGETHER.to_owned(), 1.0)], 6, 2);
+        for round in 0..6 {
+            for (cpu, work) in [(0, 6000.0), (1, 2000.0)] {
+                let (subject, phase) = (TOGETHER.to_owned(), Phase::Burst);
+                let (cores, begin, end) = (2, 0, 2000);
+                let burst = Sample { subject, round, phase, cpu, cores, begin, end, work };
+                recording.samples.push(burst);
+            }
+        }
+        let pace = sibling(&recording).unwrap().parts[0].pace.unwrap();
+        assert!((pace / 8e9 - 1.0).abs() < 1e-6, "{pace}");
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn transition(subject: &str, trials: &[&Visit<'_>], tsc_hz: f64) -> Option<Trans
     // The first slice pays for code that was not in the cache.
     let heavy = relative(average(&paces)?.split_off(1), None)?;
     let light = relative(average(&recoveries)?, Some(ambient_hz))?;
-    let slice = heavy.get(1)?.0 - heavy.first()?.0;
+    let slice = usual_slice_us(&heavy)?;
     let up_us = settles(&heavy, 1.0);
     let unsettled = heavy.iter().filter(|(us, _)| up_us.is_none_or(|up| *us < up));
     let slowest = heavy.iter().map(|(_, pace)| *pace).fold(f64::INFINITY, f64::min);
@@ -115,6 +115,12 @@ fn transition(subject: &str, trials: &[&Visit<'_>], tsc_hz: f64) -> Option<Trans
         heavy,
         light,
     })
+}
+
+/// How long a slice of the heavy part takes at its final pace, in microseconds.
+fn usual_slice_us(heavy: &[(f64, f64)]) -> Option<f64> {
+    let slices = heavy[heavy.len() * 3 / 4..].windows(2).map(|pair| pair[1].0 - pair[0].0);
+    median(&slices.collect::<Vec<_>>())
 }
 
 /// Microseconds since the first window, and work per second.
@@ -223,6 +229,8 @@ mod tests {
         let [transition] = transitions.as_slice() else { panic!("{transitions:?}") };
         assert!((55.0..75.0).contains(&transition.up_us.unwrap()), "{transition:?}");
         assert!((transition.throttled_to - 0.25).abs() < 0.01);
+        // The usual slice takes 2 µs, and a throttled one 8.
+        assert!((transition.halt_us - 6.0).abs() < 0.2, "{transition:?}");
         assert!((800.0..1200.0).contains(&transition.down_us.unwrap()), "{transition:?}");
         assert!((transition.after_mhz - 2200.0).abs() < 5.0);
         assert!(transition.sentence().contains("0.25 of the pace"), "{}", transition.sentence());

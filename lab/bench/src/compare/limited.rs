@@ -74,8 +74,10 @@ impl Searched {
         let found = search(&load.plan(), &course, goal, attempt, |_| ());
         // A search takes the failures of a server that has died for a rate that it cannot keep.
         server.check_alive()?;
-        let found =
-            found.map_err(|why| CompareError::Load { server: server.name().to_owned(), why })?;
+        let found = found.map_err(|abandoned| {
+            let why = abandoned.error;
+            CompareError::Load { server: server.name().to_owned(), why }
+        })?;
         if matches!(found.ending, Ending::Interrupted) {
             return Err(CompareError::Interrupted);
         }
@@ -113,7 +115,7 @@ impl Searched {
                 Some((Status::Rejected, format!("no rate was kept; the lowest one: {missed}")))
             }
             Ending::Gone => Some((Status::Rejected, "the server has ended".to_owned())),
-            Ending::Unsteady | Ending::Interrupted => {
+            Ending::Unsteady | Ending::Interrupted | Ending::GivenUp(_) => {
                 Some((Status::Rejected, "no rate was kept twice".to_owned()))
             }
         }

@@ -12,7 +12,7 @@ use widelane_crypto::aead::{NONCE_BYTES, TAG_BYTES};
 use widelane_results::{Pair, Results, Row, Status};
 
 use super::contest::{Runner, in_turn};
-use super::evp::{Provider, Records, Stitched, Way, default_cipher};
+use super::evp::{Records, Stitched, Way, default_cipher};
 use super::heat::{Heat, Subject, Timed, Who};
 use super::rows::{cycles, per_second};
 use super::{Plan, SpeedError, stay_on_this_cpu};
@@ -52,27 +52,44 @@ pub fn run(
         let note = format!("Records hold {RECORD_BYTES_MAX} bytes at most: {too_long:?} left out.");
         results.notes.push(note);
     }
+    if let (true, Some(size)) = (sizes.is_empty(), too_long.first()) {
+        let (operation, most) = ("--cipher-compare".to_owned(), RECORD_BYTES_MAX);
+        return Err(SpeedError::Size { operation, most, size: *size });
+    }
     observer.planned(sizes.len() as u64 * u64::from(plan.rounds.least));
-    let provider = plan.provider.as_deref().map(Provider::load).transpose()?;
+    let openssl = |cipher: &'static str| {
+        default_cipher(cipher).map_err(|source| SpeedError::Cipher { cipher, source })
+    };
+    let provider = super::provider(plan);
+    let clock = super::clock(results);
     for size in sizes {
         let scenario = format!("cipher-compare/{size}");
         observer.began(&scenario);
         let mut subjects = vec![
-            (Who::Openssl, gcm(&default_cipher(GCM)?, size)?),
-            (Who::OpensslCbc, cbc_hmac(&default_cipher(CBC_HMAC)?, size)?),
+            (Who::Openssl, gcm(&openssl(GCM)?, size)?),
+            (Who::OpensslCbc, cbc_hmac(&openssl(CBC_HMAC)?, size)?),
         ];
-        if let Some(provider) = &provider {
-            subjects.push((Who::Provider, gcm(&provider.preferred(GCM)?, size)?));
-            subjects.push((Who::ProviderCbc, cbc_hmac(&provider.preferred(CBC_HMAC)?, size)?));
+        let mut precise = vec![(Who::Openssl, Who::OpensslCbc)];
+        match &provider {
+            Ok(provider) => {
+                subjects.push((Who::Provider, gcm(&provider.preferred(GCM)?, size)?));
+                subjects.push((Who::ProviderCbc, cbc_hmac(&provider.preferred(CBC_HMAC)?, size)?));
+                precise.push((Who::Provider, Who::ProviderCbc));
+            }
+            Err(reason) => results.rows.push(missing(&scenario, reason)),
         }
+        let blank = vec![vec![0; Stitched::record_bytes(size, MAC_KEY.len())]];
+        check(&scenario, &mut subjects, &blank)?;
         let subjects =
             subjects.into_iter().map(|(who, run)| Subject { who, timed: Timed::Here(run) });
         let mut heat = Heat {
             scenario: &scenario,
             subjects: subjects.collect(),
-            outputs: vec![vec![0; Stitched::record_bytes(size, MAC_KEY.len())]],
+            outputs: blank,
             rounds: plan.rounds,
             window: plan.window.unwrap_or(super::WINDOW_SIZED),
+            precise,
+            clock: &clock,
         };
         let pairs = heat.rounds(stop, observer)?;
         write_rows(&scenario, size, &heat.who(), &pairs, &mut results.rows);
@@ -98,6 +115,42 @@ fn cbc_hmac(cipher: &Cipher, size: usize) -> Result<Runner<'static>, ErrorStack>
     Ok(in_turn(move |_, output| records.seal(size, output)))
 }
 
+/// Makes sure that both ciphers of our provider make of a `blank` record what OpenSSL's make.
+fn check(
+    scenario: &str,
+    subjects: &mut [(Who, Runner<'static>)],
+    blank: &[Vec<u8>],
+) -> Result<(), SpeedError> {
+    let mut sealed = Vec::new();
+    for (who, run) in subjects {
+        let mut outputs = blank.to_vec();
+        run(&mut outputs)?;
+        sealed.push((*who, outputs));
+    }
+    let of = |wanted: Who| sealed.iter().find(|(who, _)| *who == wanted).map(|(_, record)| record);
+    for (ours, openssl) in [(Who::Provider, Who::Openssl), (Who::ProviderCbc, Who::OpensslCbc)] {
+        if of(ours).is_some_and(|record| Some(record) != of(openssl)) {
+            let (room, scenario) = (ours.label(), scenario.to_owned());
+            return Err(SpeedError::Wrong { room, scenario });
+        }
+    }
+    Ok(())
+}
+
+/// The row of the provider where it is not there.
+fn missing(scenario: &str, reason: &str) -> Row {
+    let (metric, unit) = CIPHER_RATIO;
+    Row {
+        scenario: scenario.to_owned(),
+        subject: Who::Provider.subject().to_owned(),
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        status: Status::NotApplicable,
+        reason: Some(reason.to_owned()),
+        ..Row::default()
+    }
+}
+
 fn write_rows(scenario: &str, size: usize, all: &[Who], pairs: &[Pair], rows: &mut Vec<Row>) {
     let basis = pairs::basis(pairs);
     let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
@@ -115,14 +168,41 @@ fn write_rows(scenario: &str, size: usize, all: &[Who], pairs: &[Pair], rows: &m
         if !all.contains(&gcm) {
             continue;
         }
-        let ratio = stats::ratio(&basis.both(gcm.label(), cbc.label(), per_second))
-            .map(|ratio| ratio.value);
-        rows.push(row(scenario, gcm, CIPHER_RATIO, ratio));
+        let ratio = stats::ratio(&basis.both(gcm.label(), cbc.label(), per_second));
+        rows.push(Row {
+            ratio_low: ratio.and_then(|ratio| ratio.low()),
+            ratio_high: ratio.and_then(|ratio| ratio.high()),
+            ..row(scenario, gcm, CIPHER_RATIO, ratio.map(|ratio| ratio.value))
+        });
         for (who, cipher) in [(gcm, GCM), (cbc, CBC_HMAC)] {
             let per_byte =
                 median(&basis.values(who.label(), cycles)).map(|cycles| cycles / size as f64);
             let path = format!("{}/record/{size}", cipher.to_lowercase());
             rows.push(row(&path, gcm, CYCLES_PER_BYTE, per_byte));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cipher_that_seals_something_else_is_found() {
+        let sealing = |byte: u8| -> Runner<'static> {
+            in_turn(move |_, output| {
+                output.fill(byte);
+                Ok(())
+            })
+        };
+        let all = |ours: u8| {
+            [(Who::Openssl, 1), (Who::OpensslCbc, 2), (Who::Provider, 1), (Who::ProviderCbc, ours)]
+                .map(|(who, byte)| (who, sealing(byte)))
+        };
+        let blank = vec![vec![0; 32]];
+        check("s", &mut all(2), &blank).unwrap();
+        let wrong = check("s", &mut all(3), &blank).unwrap_err().to_string();
+        assert!(wrong.contains("widelane-evp-cbc-hmac gives a wrong result for s"), "{wrong}");
+        check("s", &mut all(3)[..2], &blank).unwrap();
     }
 }

@@ -13,7 +13,7 @@ use super::contest::Runner;
 use super::libraries::{Libraries, Library};
 use super::rows::per_second;
 use crate::Observer;
-use crate::chain::{self, clock_hz};
+use crate::cycles::Clock;
 use crate::pairs::{self, Rounds};
 use crate::stats::median;
 
@@ -110,6 +110,10 @@ pub struct Heat<'a> {
     pub rounds: Rounds,
     /// CPU time of one measurement.
     pub window: Duration,
+    /// Subjects and rivals whose ratio is to be known well.
+    pub precise: Vec<(Who, Who)>,
+    /// Tells the clock of this CPU.
+    pub clock: &'a Clock,
 }
 
 impl Heat<'_> {
@@ -143,19 +147,20 @@ impl Heat<'_> {
         Ok(taken)
     }
 
-    /// Whether the ratio of everything of ours to OpenSSL is known well enough.
+    /// Whether the ratios that matter are known well enough.
     fn is_precise(&self, taken: &[Pair]) -> bool {
         let basis = pairs::basis(taken);
-        self.who().into_iter().filter(|who| who.is_ours()).all(|who| {
-            pairs::is_precise(&basis.both(who.label(), Who::Openssl.label(), per_second))
+        self.precise.iter().all(|(who, rival)| {
+            pairs::is_precise(&basis.both(who.label(), rival.label(), per_second))
         })
     }
 
     /// Times one subject in slices, with the clock metered after each.
     fn measure(&mut self, index: usize) -> Result<Measurement, SpeedError> {
-        let Heat { subjects, outputs, window, .. } = self;
+        let Heat { subjects, outputs, window, clock, .. } = self;
         let Subject { who, timed } = &mut subjects[index];
-        let (mut operations, mut used, mut clocks) = (0, Duration::ZERO, Vec::new());
+        let (mut operations, mut used) = (0, Duration::ZERO);
+        let (mut clocks, mut metering_s) = (Vec::new(), 0.0);
         let mut calls = 1;
         let began = Instant::now();
         while used < *window {
@@ -167,10 +172,13 @@ impl Heat<'_> {
             };
             operations += done;
             used += time;
-            clocks.push(clock_hz());
+            if let Some((hz, seconds)) = clock.look() {
+                clocks.push(hz);
+                metering_s += seconds;
+            }
         }
         let wall_s = began.elapsed().as_secs_f64();
-        let (used_s, metering_s) = (used.as_secs_f64(), metering_time(&clocks));
+        let used_s = used.as_secs_f64();
         let cycles = median(&clocks).map(|hz| hz * used_s / operations as f64);
         Ok(Measurement {
             subject: who.label().to_owned(),
@@ -209,11 +217,6 @@ fn slice(
         }
         burst_began = now;
     }
-}
-
-/// Time that the meter itself took.
-fn metering_time(clocks: &[f64]) -> f64 {
-    clocks.iter().map(|hz| chain::CYCLES / hz).sum()
 }
 
 /// CPU time of the calling thread.

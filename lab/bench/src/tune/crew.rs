@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::time::ClockId;
 use widelane_cpu::{Machine, Policy};
 use widelane_meter::chain::time_stamp;
+use widelane_meter::estimate::mean;
 use widelane_meter::meter::Meter;
 use widelane_meter::place;
 
@@ -118,8 +119,7 @@ impl<'scope> Crew<'scope> {
         let shares: Vec<Share> = (0..self.orders.len()).map(share).collect::<Result<_, _>>()?;
         let sum = |part: fn(&Share) -> f64| shares.iter().map(part).sum::<f64>();
         let mean = |part: fn(&Share) -> Option<f64>| {
-            let all: Option<Vec<f64>> = shares.iter().map(part).collect();
-            all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+            mean_of_most(&shares.iter().map(part).collect::<Vec<_>>())
         };
         let (cpu_us, wall_us) = (sum(|share| share.cpu_us), sum(|share| share.wall_us));
         let rate = |share: &Share| (share.role, share.work_us / share.cpu_us.max(1.0));
@@ -134,6 +134,13 @@ impl<'scope> Crew<'scope> {
             ambient_mhz: mean(|share| share.ambient_mhz),
         })
     }
+}
+
+/// The mean of those CPUs that told their clock, if at least half of them did: on a machine of many
+/// some reading is always refused.
+fn mean_of_most(clocks: &[Option<f64>]) -> Option<f64> {
+    let told: Vec<f64> = clocks.iter().copied().flatten().collect();
+    (!told.is_empty() && told.len() * 2 >= clocks.len()).then(|| mean(&told))
 }
 
 /// Carries out orders on `cpu` until there are no more.
@@ -286,6 +293,16 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
+
+    #[test]
+    fn a_refused_reading_of_one_cpu_does_not_cost_the_round() {
+        let mut clocks = vec![Some(2500.0); 128];
+        clocks[77] = None;
+        assert_eq!(mean_of_most(&clocks), Some(2500.0));
+        assert_eq!(mean_of_most(&[Some(2000.0), Some(3000.0)]), Some(2500.0));
+        assert_eq!(mean_of_most(&[None, None, Some(2500.0)]), None);
+        assert_eq!(mean_of_most(&[]), None);
+    }
 
     #[test]
     fn work_is_done_by_its_shares_whatever_it_costs() {

@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use widelane_bench::{chain, machine, stats};
+use widelane_bench::cycles::Clock;
+use widelane_bench::{machine, stats};
 use widelane_classify::rule::RuleSet;
 use widelane_classify::{Classifier, Flow, Table};
 use widelane_cli::{output, system};
@@ -171,10 +172,12 @@ struct Bench {
     closed: Vec<(Room, String)>,
     built: Built,
     rival: Option<(Rival, &'static str)>,
+    clock: Clock,
 }
 
-/// What one contender took in every round: nanoseconds and core cycles for each lookup.
-type Rounds = Vec<(f64, f64)>;
+/// What one contender took in a round: nanoseconds, and core cycles where there is a clock, for each
+/// lookup.
+type Round = (f64, Option<f64>);
 
 impl Bench {
     fn new(
@@ -204,7 +207,16 @@ impl Bench {
                 Some(reason) => closed.push((status.room, reason)),
             }
         }
-        Ok(Bench { name: name(path), set, flows, contenders, closed, built, rival: None })
+        Ok(Bench {
+            name: name(path),
+            set,
+            flows,
+            contenders,
+            closed,
+            built,
+            rival: None,
+            clock: Clock::here(),
+        })
     }
 
     /// Starts the rival, and compares all results with its own.
@@ -236,7 +248,7 @@ impl Bench {
         let passes = LOOKUPS.div_ceil(packets.len());
         for &burst in &args.burst {
             let burst = burst as usize;
-            let mut rounds: Vec<Rounds> = vec![Vec::new(); self.contenders.len() + 1];
+            let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); self.contenders.len() + 1];
             for round in 0..args.rounds {
                 let mut order: Vec<usize> = (0..rounds.len()).collect();
                 if round % 2 == 1 {
@@ -248,7 +260,8 @@ impl Bench {
                         (None, Some((rival, algorithm))) => rival.time(algorithm, burst, passes)?,
                         (None, None) => continue,
                     };
-                    rounds[subject].push((ns, ns * chain::clock_hz() / 1e9));
+                    let cycles = self.clock.look().map(|(hz, _)| ns * hz / 1e9);
+                    rounds[subject].push((ns, cycles));
                 }
             }
             self.record(burst, &rounds, results);
@@ -258,7 +271,7 @@ impl Bench {
         Ok(())
     }
 
-    fn record(&self, burst: usize, rounds: &[Rounds], results: &mut Results) {
+    fn record(&self, burst: usize, rounds: &[Vec<Round>], results: &mut Results) {
         let scenario = format!("acl/{}/burst{burst}", self.name);
         let rival = rounds.last().filter(|rounds| !rounds.is_empty());
         let named = |room: Option<Room>| Row {
@@ -270,17 +283,22 @@ impl Bench {
         let rooms = self.contenders.iter().map(|contender| Some(contender.room())).chain([None]);
         for (room, own) in rooms.zip(rounds).filter(|(_, rounds)| !rounds.is_empty()) {
             for (metric, unit, of) in [
-                ("cycles_per_lookup", "cycles", (|round| round.1) as fn(&(f64, f64)) -> f64),
-                ("ns_per_lookup", "ns", |round| round.0),
+                ("cycles_per_lookup", "cycles", (|round| round.1) as fn(&Round) -> Option<f64>),
+                ("ns_per_lookup", "ns", |round| Some(round.0)),
             ] {
                 let pairs = rival.filter(|_| room.is_some()).map(|rival| {
-                    own.iter().zip(rival).map(|(own, rival)| (of(own), of(rival))).collect()
+                    let both = own.iter().zip(rival);
+                    both.filter_map(|(own, rival)| Some((of(own)?, of(rival)?))).collect()
                 });
                 let ratio = pairs.and_then(|pairs: Vec<(f64, f64)>| stats::ratio(&pairs));
+                let value = stats::median(&own.iter().filter_map(of).collect::<Vec<_>>());
+                let obstacle = self.clock.obstacle().filter(|_| value.is_none());
                 results.rows.push(Row {
                     metric: metric.to_owned(),
                     unit: unit.to_owned(),
-                    value: stats::median(&own.iter().map(of).collect::<Vec<_>>()),
+                    value,
+                    status: if obstacle.is_some() { Status::Rejected } else { Status::Ok },
+                    reason: obstacle.map(str::to_owned),
                     rival: ratio.map(|_| RIVAL.to_owned()),
                     ratio: ratio.map(|ratio| ratio.value),
                     ratio_low: ratio.and_then(|ratio| ratio.low()),

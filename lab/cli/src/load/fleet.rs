@@ -10,14 +10,14 @@ use widelane_fleet::{Bus, Degradation, Report};
 #[derive(clap::Args)]
 pub struct Access {
     /// Credentials for NATS: a file with a JWT and its seed
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "nats")]
     nats_credentials: Option<PathBuf>,
     /// Certificate authorities that vouch for NATS, PEM; the connection is then encrypted in any
     /// case [default: those of the system, for tls:// URLs]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "nats")]
     nats_authorities: Option<PathBuf>,
     /// Certificate to show to NATS, CHAIN:KEY (PEM files)
-    #[arg(long, value_name = "CHAIN:KEY", value_parser = pair)]
+    #[arg(long, value_name = "CHAIN:KEY", value_parser = pair, requires = "nats")]
     nats_certificate: Option<(PathBuf, PathBuf)>,
 }
 

@@ -260,9 +260,10 @@ pub fn search(target: &Target, found: &Found, goal: &Goal, ending: &str, results
         | Ending::NeverKept(_)
         | Ending::Unsteady
         | Ending::Gone
-        | Ending::Interrupted => Tone::Unknown,
+        | Ending::Interrupted
+        | Ending::GivenUp(_) => Tone::Unknown,
     };
-    results.complete = !matches!(found.ending, Ending::Interrupted);
+    results.complete = !matches!(found.ending, Ending::Interrupted | Ending::GivenUp(_));
     results.answer = answer(tone, sentence(ending), format!("{} probes.", found.probes.len()));
     if found.client_bound {
         results.notes.push(CLIENT_BOUND.to_owned());

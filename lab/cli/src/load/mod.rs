@@ -21,9 +21,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use widelane_cli::{output, system, units};
 use widelane_fleet::{Authority, Call, Director, Specification};
 use widelane_loadgen::{
-    Arrivals, Cipher, Course, Doubt, Ending, Found, GivenUp, Goal, Group, Latency, Mix, Outcome,
-    Pace, Plan, Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts,
-    drive, search,
+    Abandoned, Arrivals, Cipher, Course, Doubt, Ending, GivenUp, Goal, Group, Latency, Mix,
+    Outcome, Pace, Plan, Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt,
+    doubts, drive, search,
 };
 
 pub use self::fleet::Access;
@@ -444,24 +444,30 @@ fn run_search(
     let live = Live::of(&plan.work);
     let probed = |probe: &Probe| live.probed(probe);
     let course = args.course();
-    let found: anyhow::Result<Found> = match &args.nats {
+    let searched = match &args.nats {
         None => {
             raise_file_limit(plan.pace.connections())?;
-            let here = |plan: &Plan, course: &Course| attempt(plan, course, stop);
-            search(plan, &course, goal, here, probed).map_err(Into::into)
+            let here = |plan: &Plan, course: &Course| {
+                attempt(plan, course, stop).map_err(anyhow::Error::from)
+            };
+            search(plan, &course, goal, here, probed)
         }
         Some(url) => {
             let (mut director, authority) = (args.director(url, stop)?, args.authority()?);
             let there = |plan: &Plan, course: &Course| {
                 let host = &args.target.host;
                 let specification = Specification::new(plan, host, authority.clone(), course);
-                director.attempt(&specification, stop)
+                director.attempt(&specification, stop).map_err(anyhow::Error::from)
             };
-            search(plan, &course, goal, there, probed).map_err(Into::into)
+            search(plan, &course, goal, there, probed)
         }
     };
     live.finish();
-    let found = found?;
+    let (found, given_up) = match searched {
+        Ok(found) => (found, None),
+        Err(Abandoned { error, found }) if found.probes.is_empty() => return Err(error),
+        Err(Abandoned { error, found }) => (found, Some(error)),
+    };
     let shown = shown::Search::of(&found, plan, goal);
     let (target, ending) = (&args.target, shown.ending());
     let written = args.keep.here(|results| kept::search(target, &found, goal, ending, results));
@@ -470,6 +476,9 @@ fn run_search(
         false => output::print(&shown.text(&output::style()))?,
     }
     written?;
+    if let Some(error) = given_up {
+        return Err(error);
+    }
     match found.ending {
         Ending::Rate(_) => Ok(ExitCode::SUCCESS),
         Ending::Infeasible(_) => Ok(ExitCode::FAILURE),
@@ -479,6 +488,7 @@ fn run_search(
         Ending::Unsteady => bail!("{ending}; probe longer, or on a quieter machine"),
         Ending::Gone => bail!("{ending}; see what it logged when it ended"),
         Ending::Interrupted => bail!("interrupted"),
+        Ending::GivenUp(why) => bail!(why),
     }
 }
 

@@ -243,6 +243,7 @@ impl Search {
             Ending::Unsteady => (None, format!("no rate kept {limit} twice")),
             Ending::Gone => (None, "the server has ended and refuses all connections".to_owned()),
             Ending::Interrupted => (None, "interrupted".to_owned()),
+            Ending::GivenUp(why) => (None, format!("given up: {why}")),
         };
         Search {
             schema: SCHEMA_SEARCH,

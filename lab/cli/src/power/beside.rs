@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use widelane_meter::experiment::{sibling, speculation};
+use widelane_meter::place;
 use widelane_meter::verdict::pairs::{self, Comparison};
 use widelane_results::{Results, Status};
 use widelane_tables::{Block, Kind, Table};
@@ -16,7 +17,8 @@ pub struct SiblingArgs {
     #[command(flatten)]
     common: Common,
     /// Rounds; each has the two alone and together
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 30)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 30,
+          conflicts_with = "replay")]
     rounds: u32,
 }
 
@@ -27,16 +29,18 @@ pub struct SpeculationArgs {
     #[command(flatten)]
     common: Common,
     /// Rounds; each has every kind of dispatch
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 40)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 40,
+          conflicts_with = "replay")]
     rounds: u32,
 }
 
 /// Runs `sibling`.
 pub fn sibling(args: &SiblingArgs) -> anyhow::Result<ExitCode> {
-    let plan = sibling::Plan { rounds: args.rounds, seconds: 30.0 };
+    let (cpu, cpus) = (args.common.cpu, place::allowed());
+    let plan = sibling::Plan { cpu, cpus, rounds: args.rounds, seconds: 30.0 };
     let recording = args
         .common
-        .recording("sibling", |machine, watcher| sibling::run(plan, machine, watcher))?;
+        .recording("sibling", |machine, watcher| sibling::run(&plan, machine, watcher))?;
     let found = pairs::sibling(&recording)?;
     let written = args.common.keep(&recording, |results| fill(results, "power/sibling", &found));
     args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Instructions/s"))], written)

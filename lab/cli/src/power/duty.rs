@@ -19,10 +19,11 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
     /// What the bursts are made of, a subject of `power map`
-    #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512")]
+    #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512", conflicts_with = "replay")]
     subject: String,
     /// Rounds; each visits every cell once
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 12)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 12,
+          conflicts_with = "replay")]
     rounds: u32,
 }
 

@@ -3,9 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
+use serde::Serialize;
 use widelane_meter::experiment::map::{self, Plan};
 use widelane_meter::source::{self, Answer};
 use widelane_meter::stimulus::Subject;
+use widelane_meter::trace::Recording;
 use widelane_meter::verdict::map::{Advice, Finding, Map, Verdict, judge};
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
@@ -22,13 +24,20 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
     /// Subjects: all, or names from the first column, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "all",
+        conflicts_with = "replay"
+    )]
     only: Vec<String>,
     /// Rounds; each visits every subject once
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 24)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 24,
+          conflicts_with = "replay")]
     rounds: u32,
     /// Leaves out the part that loads all cores at once
-    #[arg(long)]
+    #[arg(long, conflicts_with = "replay")]
     one_core: bool,
 }
 
@@ -40,17 +49,43 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         on_all_cores: !args.one_core,
         ..Plan::full()
     };
-    let mut sources = Vec::new();
     let recording = args.common.recording("map", |machine, watcher| {
-        sources = source::ask_all(machine);
-        map::run(&plan, machine, watcher)
+        let sources = source::ask_all(machine);
+        let mut recording = map::run(&plan, machine, watcher)?;
+        recording.facts.extend(sources.iter().filter_map(fact));
+        Ok(recording)
     })?;
     let map = judge(&recording)?;
+    let sources = sources(&recording);
     let written = args.common.keep(&recording, |results| fill(results, &map));
     let model = recording.fact("model").unwrap_or("unknown").to_owned();
     let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
     let blocks = blocks(&map, &model, cpus.unwrap_or(1), &sources);
-    args.common.answer(&map, vec![Part::Blocks(blocks)], written)
+    let answer = Told { model: &model, sources: &sources, map: &map };
+    args.common.answer(&answer, vec![Part::Blocks(blocks)], written)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Told<'a> {
+    model: &'a str,
+    sources: &'a [Answer],
+    #[serde(flatten)]
+    map: &'a Map,
+}
+
+/// What the names of facts about sources begin with.
+const SOURCE: &str = "source:";
+
+/// A source's answer as a fact of the recording.
+fn fact(answer: &Answer) -> Option<(String, String)> {
+    Some((format!("{SOURCE}{}", answer.source), serde_json::to_string(answer).ok()?))
+}
+
+/// The sources that a recording tells of.
+fn sources(recording: &Recording) -> Vec<Answer> {
+    let facts = recording.facts.iter().filter(|(name, _)| name.starts_with(SOURCE));
+    facts.filter_map(|(_, answer)| serde_json::from_str(answer).ok()).collect()
 }
 
 /// The subjects named; the control is always among them.
@@ -85,11 +120,10 @@ fn blocks(map: &Map, model: &str, cpus: usize, sources: &[Answer]) -> Vec<Block>
         let title = if cores == 1 { "One core".to_owned() } else { format!("All {cores} CPUs") };
         blocks.extend([heading(title), Block::Table(table)]);
     }
-    let [ambient, low, high] = map.ambient_mhz;
-    let mut facts = vec![
-        ("CPU", model.to_owned()),
-        ("Scalar clock", format!("{ambient:.0} MHz ({low:.0} to {high:.0})")),
-    ];
+    let mut facts = vec![("CPU", model.to_owned())];
+    for (name, clock) in [("Scalar clock", map.ambient_mhz), ("On all CPUs", map.ambient_all_mhz)] {
+        facts.extend(clock.map(|clock| (name, range(clock))));
+    }
     if let Some(ratio) = map.self_check {
         facts.push(("Self-check", self_check(ratio)));
     }
@@ -102,12 +136,17 @@ fn blocks(map: &Map, model: &str, cpus: usize, sources: &[Answer]) -> Vec<Block>
         let mut table =
             Table::new(&[("Source", Kind::Words), ("MHz", Kind::Number), ("Reads", Kind::Words)]);
         table.rows.extend(sources.iter().map(|answer| {
-            let reads = answer.reason.clone().unwrap_or_else(|| answer.reads.to_owned());
-            vec![answer.source.to_owned(), mhz(answer.mhz), reads]
+            let reads = answer.reason.clone().unwrap_or_else(|| answer.reads.clone());
+            vec![answer.source.clone(), mhz(answer.mhz), reads]
         }));
         blocks.extend([heading("Sources".to_owned()), Block::Table(table)]);
     }
     blocks
+}
+
+/// A clock, and the range of nine in ten visits.
+fn range([median, low, high]: [f64; 3]) -> String {
+    format!("{median:.0} MHz ({low:.0} to {high:.0})")
 }
 
 fn self_check(ratio: f64) -> String {
@@ -148,8 +187,13 @@ fn lead(map: &Map) -> (Tone, String) {
 /// Adds the map to `results`.
 fn fill(results: &mut Results, map: &Map) {
     let (tone, sentence) = lead(map);
-    let [ambient, low, high] = map.ambient_mhz;
-    let mut detail = format!("Scalar code runs at {ambient:.0} MHz ({low:.0} to {high:.0}).");
+    let mut detail = match (map.ambient_mhz, map.ambient_all_mhz) {
+        (Some(one), Some(all)) => {
+            format!("Scalar code runs at {} on one core, and at {} on all.", range(one), range(all))
+        }
+        (Some(one), None) => format!("Scalar code runs at {}.", range(one)),
+        (None, _) => "Nothing was recorded of scalar code.".to_owned(),
+    };
     if let Some(density) = map.density_threshold {
         detail.push_str(&format!(
             " The clock falls from {density:.2} heavy 512-bit multiplications per cycle on."

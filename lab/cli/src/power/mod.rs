@@ -88,15 +88,13 @@ impl Common {
         experiment: &str,
         make: impl FnOnce(&Machine, &dyn Watcher) -> Result<Recording, ExperimentError>,
     ) -> anyhow::Result<Recording> {
+        targets::check([self.csv.as_deref(), self.keep.target()])?;
+        targets::spare([self.keep.target()], [self.replay.as_deref()])?;
         if let Some(path) = &self.replay {
             return replay(path, experiment);
         }
-        targets::check([self.csv.as_deref(), self.keep.target()])?;
-        let cpus = place::allowed();
-        self.settle()?;
         let progress = Progress::new(experiment)?;
-        let recording = make(&Machine::detect(), &progress);
-        place::roam(&cpus);
+        let recording = self.on_one_cpu(|| make(&Machine::detect(), &progress))?;
         progress.finish();
         let recording = recording?;
         if let Some(path) = &self.csv {
@@ -106,14 +104,13 @@ impl Common {
         Ok(recording)
     }
 
-    /// Moves to the CPU to measure on. It stays allowed to use the others, for experiments that
-    /// load them all.
-    fn settle(&self) -> anyhow::Result<()> {
-        let Some(cpu) = self.cpu else { return Ok(()) };
+    /// Does `work` on the CPU to measure on, and on no other one meanwhile.
+    fn on_one_cpu<T>(&self, work: impl FnOnce() -> T) -> anyhow::Result<T> {
         let cpus = place::allowed();
-        place::stay_on(cpu)?;
+        place::stay_on(self.cpu.unwrap_or_else(place::here))?;
+        let done = work();
         place::roam(&cpus);
-        Ok(())
+        Ok(done)
     }
 
     /// Writes a results file, if one is wanted.
@@ -241,4 +238,27 @@ fn tone_of(verdict: &str) -> Tone {
 /// A frequency for the reader: in whole MHz.
 fn mhz(value: Option<f64>) -> String {
     value.map_or(String::new(), |mhz| format!("{mhz:.0}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_measured_stays_on_its_cpu() {
+        std::thread::spawn(|| {
+            let cpus = place::allowed();
+            for cpu in cpus.iter().copied().map(Some).chain([None]) {
+                let keep = Keep { results: None };
+                let common = Common { cpu, csv: None, replay: None, json: false, keep };
+                let (allowed, here) =
+                    common.on_one_cpu(|| (place::allowed(), place::here())).unwrap();
+                assert_eq!(allowed, [here]);
+                assert!(cpu.is_none_or(|cpu| cpu == here));
+                assert_eq!(place::allowed(), cpus);
+            }
+        })
+        .join()
+        .unwrap();
+    }
 }

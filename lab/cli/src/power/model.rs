@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// The clock of scalar code with these cores active, where no limit is published
-    #[arg(long, value_name = "MHZ")]
+    #[arg(long, value_name = "MHZ", value_parser = clock_mhz)]
     ambient_mhz: Option<f64>,
     /// The workload, in the form of crates/meter/data/handshakes.toml; handshakes by default
     #[arg(long, value_name = "FILE")]
@@ -42,11 +42,19 @@ pub struct Args {
 /// A choice with what is predicted of it, or why nothing is.
 #[derive(Serialize)]
 struct Line {
+    cpu: String,
+    cores: u32,
     choice: Choice,
     prediction: Option<Prediction>,
     /// The same with one of the cores set aside for the kernel.
     apart: Option<Apart>,
     reason: Option<String>,
+}
+
+/// The clock of a core, in MHz.
+fn clock_mhz(text: &str) -> Result<f64, String> {
+    let mhz = text.parse().ok().filter(|mhz| (100.0..=10_000.0).contains(mhz));
+    mhz.ok_or_else(|| format!("{text:?} is not a clock of 100 to 10000 MHz"))
 }
 
 /// Runs the command.
@@ -84,16 +92,17 @@ fn line(
     choice: &Choice,
     ambient_mhz: Option<f64>,
 ) -> Result<Line, ModelError> {
-    let choice = choice.clone();
-    match table.core(cpu, workload.cores, choice.level()?, ambient_mhz) {
+    let (choice, cores) = (choice.clone(), workload.cores);
+    let cpu_name = || cpu.to_owned();
+    match table.core(cpu, cores, choice.level()?, ambient_mhz) {
         Ok(core) => {
             let prediction = Some(predict(workload, &choice, &core)?);
             let apart = predict_apart(workload, &choice, &core)?;
-            Ok(Line { choice, prediction, apart, reason: None })
+            Ok(Line { cpu: cpu_name(), cores, choice, prediction, apart, reason: None })
         }
         Err(error @ (ModelError::NoLimit { .. } | ModelError::NoTransitions { .. })) => {
             let reason = Some(error.to_string());
-            Ok(Line { choice, prediction: None, apart: None, reason })
+            Ok(Line { cpu: cpu_name(), cores, choice, prediction: None, apart: None, reason })
         }
         Err(error) => Err(error),
     }

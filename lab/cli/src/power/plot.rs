@@ -1,4 +1,4 @@
-//! Plots for a terminal: a line over time, and shares as a map.
+//! Plots for a terminal: a line over time.
 
 use std::fmt::Write;
 

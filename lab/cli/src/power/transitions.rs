@@ -18,10 +18,11 @@ pub struct Args {
     #[command(flatten)]
     common: Common,
     /// The heavy code, a subject of `power map`
-    #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512")]
+    #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512", conflicts_with = "replay")]
     subject: String,
     /// Trials to average
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=10_000), default_value_t = 200)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=10_000), default_value_t = 200,
+          conflicts_with = "replay")]
     trials: u32,
 }
 
@@ -45,7 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         results.answer = answer(tone, lead.clone(), format!("{} trials.", heavy.trials));
         found.iter().for_each(|transition| fill(results, transition));
     });
-    let mut parts = vec![Part::Blocks(vec![Block::Lead(Tone::Same, lead)])];
+    let mut parts = vec![Part::Blocks(vec![Block::Lead(tone, lead)])];
     found.iter().for_each(|transition| parts.extend(traces(transition)));
     args.common.answer(&found, parts, written)
 }

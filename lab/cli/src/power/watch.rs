@@ -5,16 +5,16 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use widelane_cli::live::cpu_of;
 use widelane_cli::{output, system};
 use widelane_cpu::Machine;
 use widelane_meter::estimate::median;
-use widelane_meter::meter::{Meter, Reading};
+use widelane_meter::meter::{Meter, MeterError, Reading};
 use widelane_meter::place;
 use widelane_meter::source::LicenceCounters;
 use widelane_results::{Results, Tone};
@@ -47,42 +47,78 @@ pub struct Args {
 /// From one look to the next.
 const EVERY: Duration = Duration::from_millis(500);
 
+/// How often the time stamps are confirmed: a virtual machine may be moved to another host.
+const CONFIRM_EVERY: Duration = Duration::from_mins(1);
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     targets::check([args.csv.as_deref(), args.keep.target()])?;
     let stop = system::stop_on_signals()?;
     let machine = Machine::detect();
-    let mut csv = args.csv.as_deref().map(Table::create).transpose()?;
+    let csv = args.csv.as_deref().map(Table::create).transpose()?;
     if let Some(cpu) = args.cpu {
         place::stay_on(cpu)?;
     }
-    let mut counters = LicenceCounters::open(&machine.signature);
+    let counters = LicenceCounters::open(&machine.signature);
     let licences = counters.as_ref().err().map(ToString::to_string);
     output::print(&format!(
         "licence residency: {}",
         licences.unwrap_or_else(|| "counted on this thread".to_owned()),
     ))?;
-    let began = Instant::now();
-    let mut meter = Meter::new(&machine)?;
-    let mut clocks: BTreeMap<usize, Vec<[f64; 2]>> = BTreeMap::new();
-    while !stop.load(Ordering::Relaxed)
-        && args.seconds.is_none_or(|seconds| began.elapsed() < seconds)
-    {
-        if let Some(pid) = args.pid {
-            let cpu = cpu_of(pid)?;
-            if cpu != place::here() {
-                place::stay_on(cpu)?;
-                meter = Meter::new(&machine)?;
+    let (began, clocks) = (Instant::now(), BTreeMap::new());
+    let gauge = Gauge::new(machine)?;
+    let mut watch = Watch { args, gauge, counters: counters.ok(), csv, began, clocks };
+    let outcome = watch.until(&stop);
+    if outcome.is_ok() || !watch.clocks.is_empty() {
+        args.keep.here(|results| fill(results, &watch.clocks, began.elapsed()))?;
+    }
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// A watch that goes on.
+struct Watch<'a> {
+    args: &'a Args,
+    gauge: Gauge,
+    counters: Option<LicenceCounters>,
+    csv: Option<Table>,
+    began: Instant,
+    /// What was seen of each CPU: seconds and MHz.
+    clocks: BTreeMap<usize, Vec<[f64; 2]>>,
+}
+
+impl Watch<'_> {
+    /// Looks until it is told to `stop`, its time is over, or the process ends.
+    fn until(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+        let is_over = |now: Duration| self.args.seconds.is_some_and(|seconds| now >= seconds);
+        let mut looks = 0;
+        while !stop.load(Ordering::Relaxed) && !is_over(self.began.elapsed()) {
+            match self.args.pid.map(|pid| (pid, cpu_of(pid))) {
+                None => {}
+                Some((_, Ok(Some(cpu)))) if cpu == place::here() => {}
+                Some((_, Ok(Some(cpu)))) => place::stay_on(cpu)?,
+                Some((pid, Ok(None))) if looks == 0 => bail!("there is no process {pid}"),
+                Some((pid, Ok(None))) => return output::print(&format!("process {pid} has ended")),
+                Some((_, Err(error))) => return Err(error),
             }
+            // If it went off line, the kernel has moved us, and the error says what is left.
+            if let Some(cpu) = self.args.cpu.filter(|cpu| *cpu != place::here()) {
+                place::stay_on(cpu)?;
+            }
+            self.look(place::here())?;
+            looks += 1;
+            thread::sleep(EVERY);
         }
-        // If it went off line, the kernel has moved us, and the error says what is left.
-        if let Some(cpu) = args.cpu.filter(|cpu| *cpu != place::here()) {
-            place::stay_on(cpu)?;
+        Ok(())
+    }
+
+    /// Takes one look at `cpu`, where this thread is, and tells of it.
+    fn look(&mut self, cpu: usize) -> anyhow::Result<()> {
+        if self.gauge.notices_another_rate() {
+            output::print("the rate of the time stamps changed in the last minute: metered anew")?;
         }
-        let cpu = place::here();
-        let reading = meter.read(200, 2.0);
-        let seconds = began.elapsed().as_secs_f64();
-        let residency = counters.as_mut().ok().and_then(|counters| counters.residency().ok());
+        let seen = self.gauge.read(cpu);
+        let seconds = self.began.elapsed().as_secs_f64();
+        let residency = self.counters.as_mut().and_then(|counters| counters.residency().ok());
         let residency = residency.map_or(String::new(), |shares| {
             format!(
                 "  L0 {:.0} %  L1 {:.0} %  L2 {:.0} %",
@@ -91,18 +127,55 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 100.0 * shares.level2,
             )
         });
-        output::print(&format!("{seconds:7.1} s  CPU {cpu}  {}{residency}", words(&reading)))?;
-        if let Ok(estimate) = &reading.estimate {
-            clocks.entry(cpu).or_default().push([seconds, estimate.hz / 1e6]);
+        output::print(&format!("{seconds:7.1} s  CPU {cpu}  {}{residency}", words(&seen)))?;
+        if let Ok(Reading { estimate: Ok(estimate), .. }) = &seen {
+            self.clocks.entry(cpu).or_default().push([seconds, estimate.hz / 1e6]);
         }
-        if let Some(csv) = &mut csv {
-            csv.add(seconds, cpu, &reading)?;
-        }
-        thread::sleep(EVERY);
+        self.csv.as_mut().map_or(Ok(()), |csv| csv.add(seconds, cpu, &seen))
     }
-    args.keep.here(|results| fill(results, &clocks, began.elapsed()))?;
-    Ok(ExitCode::SUCCESS)
 }
+
+/// A meter that is set up again where the CPU or the rate of the time stamps has changed.
+struct Gauge {
+    machine: Machine,
+    cpu: usize,
+    meter: Result<Meter, MeterError>,
+    confirmed: Instant,
+}
+
+impl Gauge {
+    fn new(machine: Machine) -> Result<Self, MeterError> {
+        let (cpu, meter) = (place::here(), Meter::new(&machine)?);
+        Ok(Gauge { machine, cpu, meter: Ok(meter), confirmed: Instant::now() })
+    }
+
+    /// Whether the time stamps have another rate than they were calibrated with, as far as it is
+    /// time to ask; the meter is then set up again.
+    fn notices_another_rate(&mut self) -> bool {
+        if self.confirmed.elapsed() < CONFIRM_EVERY {
+            return false;
+        }
+        self.confirmed = Instant::now();
+        let changed = self.meter.as_ref().is_ok_and(|meter| meter.stamps().confirm().is_err());
+        if changed {
+            self.meter = Meter::new(&self.machine);
+        }
+        changed
+    }
+
+    /// A reading of `cpu`, where this thread is; a meter that was refused is tried again.
+    fn read(&mut self, cpu: usize) -> Result<Reading, MeterError> {
+        if cpu != self.cpu || self.meter.is_err() {
+            self.meter = Meter::new(&self.machine);
+            self.cpu = cpu;
+        }
+        self.meter.clone().map(|meter| meter.read(WINDOWS, WINDOW_US))
+    }
+}
+
+/// Windows of a look, and how long each of them is, in microseconds.
+const WINDOWS: usize = 200;
+const WINDOW_US: f64 = 2.0;
 
 /// Adds what was seen of each CPU to `results`.
 fn fill(results: &mut Results, clocks: &BTreeMap<usize, Vec<[f64; 2]>>, took: Duration) {
@@ -124,7 +197,11 @@ fn fill(results: &mut Results, clocks: &BTreeMap<usize, Vec<[f64; 2]>>, took: Du
 }
 
 /// A look in words: the clock, or why there is none, and what disturbed it.
-fn words(reading: &Reading) -> String {
+fn words(seen: &Result<Reading, MeterError>) -> String {
+    let reading = match seen {
+        Ok(reading) => reading,
+        Err(error) => return format!("no clock: {error}"),
+    };
     let clock = match &reading.estimate {
         Ok(estimate) => format!(
             "{:.0} MHz ± {:.0}  (grid {:.1} GHz)  {} of {} windows",
@@ -164,9 +241,14 @@ impl Table {
         Ok(table)
     }
 
-    fn add(&mut self, seconds: f64, cpu: usize, reading: &Reading) -> anyhow::Result<()> {
-        let rest = match &reading.estimate {
-            Ok(found) => format!(
+    fn add(
+        &mut self,
+        seconds: f64,
+        cpu: usize,
+        seen: &Result<Reading, MeterError>,
+    ) -> anyhow::Result<()> {
+        let rest = match seen.as_ref().map(|reading| &reading.estimate) {
+            Ok(Ok(found)) => format!(
                 "{:.1},{:.1},{:.1},{},{},{},",
                 found.hz / 1e6,
                 found.low_hz / 1e6,
@@ -175,12 +257,47 @@ impl Table {
                 found.rejected,
                 found.gaps,
             ),
-            Err(refusal) => format!(",,,,,,\"{refusal}\""),
+            Ok(Err(refusal)) => format!(",,,,,,\"{refusal}\""),
+            Err(error) => format!(",,,,,,\"{error}\""),
         };
         self.line(&format!("{seconds:.3},{cpu},{rest}"))
     }
 
     fn line(&mut self, line: &str) -> anyhow::Result<()> {
         writeln!(self.file, "{line}").with_context(|| cannot("write", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_was_moved_is_metered_anew() {
+        let Ok(mut gauge) = Gauge::new(Machine::detect()) else {
+            eprintln!("not run: nothing can be metered here");
+            return;
+        };
+        let true_hz = gauge.meter.as_ref().unwrap().stamps().hz;
+        let mut elsewhere = gauge.meter.as_ref().unwrap().stamps();
+        elsewhere.hz *= 1.25;
+        gauge.meter = Meter::with_time_stamps(elsewhere);
+        assert!(!gauge.notices_another_rate(), "it is not time to ask");
+        gauge.confirmed = Instant::now().checked_sub(CONFIRM_EVERY).unwrap();
+        assert!(gauge.notices_another_rate());
+        let again = gauge.meter.map(|meter| meter.stamps().hz);
+        assert!(again.is_err() || again.is_ok_and(|hz| (hz / true_hz - 1.0).abs() < 0.01));
+    }
+
+    #[test]
+    fn a_refused_meter_is_a_look_without_a_clock() {
+        let Ok(mut gauge) = Gauge::new(Machine::detect()) else {
+            eprintln!("not run: nothing can be metered here");
+            return;
+        };
+        let refused = MeterError::SelfCheck { ratio: 0.5 };
+        assert!(words(&Err(refused.clone())).starts_with("no clock: the meter's self-check"));
+        gauge.meter = Err(refused.clone());
+        assert_ne!(gauge.read(place::here()).err(), Some(refused), "it is tried again");
     }
 }

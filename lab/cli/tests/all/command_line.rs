@@ -39,6 +39,22 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["simulate", "--rest", "200us", "--cost", "fast", "--native-cost", "1us"], "no time"),
         (&["speed", "--jobs", "9"], "1..=8"),
         (&["power", "map", "--rounds", "5"], "6..=1000"),
+        (&["speed", "--jobs", "2", "--size", "64"], "cannot be used with"),
+        (&["speed", "rsa2048", "--cipher-compare"], "cannot be used with"),
+        (&["speed", "--cipher-compare", "--rival", "x"], "cannot be used with"),
+        (&["tune", "--replay", "x", "--rounds", "6"], "cannot be used with"),
+        (&["tune", "--replay", "x", "--seconds", "1"], "cannot be used with"),
+        (&["load", "--nats-credentials", "x", "localhost:443"], "--nats <URL>"),
+        (&["load", "--nats-authorities", "x", "localhost:443"], "--nats <URL>"),
+        (&["load", "--nats-certificate", "x:y", "localhost:443"], "--nats <URL>"),
+        (
+            &["simulate", "--rest", "1us", "--speed", "x", "--native-cost", "1us"],
+            "cannot be used with",
+        ),
+        (
+            &["simulate", "--rest", "1us", "--cost", "1us", "--operations", "x"],
+            "cannot be used with",
+        ),
         (&["compare", "--ciphers", "rc4"], "aes128-sha, aes128-sha-mac-first"),
     ] {
         let failure = widelane(arguments).code(2);
@@ -154,6 +170,43 @@ fn a_simulation_is_reproducible_and_says_what_it_rests_on() {
     assert!(stderr(&nothing.code(2)).contains("--rest-accelerated"));
     let other = widelane(&["simulate", "--speed", path(&results), "--rest", "1us"]).code(1);
     assert!(stderr(&other).contains("rsa2048/private/1-jobs beside OpenSSL; measure it"));
+}
+
+#[test]
+fn a_simulation_is_of_the_machine_whose_costs_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let [speed, kept] = ["speed.json", "kept.json"].map(|name| directory.path().join(name));
+    let mut measured = Results { schema: "widelane-results/1".to_owned(), ..Results::default() };
+    measured.machine.model = Some("Xeon of the other machine".to_owned());
+    for jobs in 1..=8 {
+        measured.rows.extend(["openssl", "widelane"].map(|subject| Row {
+            scenario: format!("x25519/derive/{jobs}-jobs"),
+            subject: subject.to_owned(),
+            metric: "operations_per_second".to_owned(),
+            unit: "1/s".to_owned(),
+            value: Some(20_000.0),
+            ..Row::default()
+        }));
+    }
+    fs::write(&speed, serde_json::to_string(&measured).unwrap()).unwrap();
+    let simulate = |more: &[&str]| {
+        widelane(&[&["simulate", "--rest", "200us", "--handshakes", "1000"][..], more].concat())
+    };
+    let of_speed = ["--speed", path(&speed), "--operations", "x25519/derive", "--json"];
+    simulate(&[&of_speed[..], &[path(&kept)]].concat()).success();
+    let results = || Results::from_json(&fs::read_to_string(&kept).unwrap()).unwrap();
+    assert_eq!(results().machine.model.as_deref(), Some("Xeon of the other machine"));
+    assert!(results().notes.iter().any(|note| note.contains("incomplete")));
+    let refused = simulate(&[&of_speed[..], &[path(&speed)]].concat()).code(1);
+    assert!(stderr(&refused).contains("name another file"), "{}", stderr(&refused));
+    simulate(&["--cost", "50us", "--native-cost", "50us", "--json", path(&kept)]).success();
+    assert_eq!((results().machine.model, results().notes.len()), (None, 0));
+}
+
+#[test]
+fn a_comparison_of_ciphers_without_a_size_for_them_is_none() {
+    let failure = widelane(&["speed", "--cipher-compare", "--size", "20000"]).code(1);
+    assert!(stderr(&failure).contains("at most 16384 bytes"), "{}", stderr(&failure));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `widelane power` from outside: answers from recordings, models, and what cannot be had.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
@@ -63,6 +65,88 @@ fn what_was_found_is_kept_for_reports() {
 }
 
 #[test]
+fn a_recording_is_not_replaced_by_results() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("transitions.csv");
+    std::fs::copy(recording("transitions-zen5-busy.csv"), &copy).unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&copy, &link).unwrap();
+    let before = std::fs::read(&copy).unwrap();
+    for target in [&copy, &link] {
+        let (copy, target) = (copy.to_str().unwrap(), target.to_str().unwrap());
+        let failure = power(&["transitions", "--replay", copy, "--results", target]).code(1);
+        assert!(stderr(&failure).contains("name another file"), "{}", stderr(&failure));
+    }
+    assert_eq!(std::fs::read(&copy).unwrap(), before);
+}
+
+#[test]
+fn flags_that_a_replay_would_ignore_are_refused() {
+    let file = "--replay=recording.csv";
+    for arguments in [
+        &["map", file, "--only", "scalar"][..],
+        &["map", file, "--one-core"],
+        &["map", file, "--rounds", "6"],
+        &["transitions", file, "--subject", "vaesenc-512"],
+        &["transitions", file, "--trials", "99"],
+        &["duty", file, "--subject", "vaesenc-512"],
+        &["duty", file, "--rounds", "6"],
+        &["sibling", file, "--rounds", "6"],
+        &["speculation", file, "--rounds", "6"],
+    ] {
+        let failure = power(arguments).code(2);
+        assert!(stderr(&failure).contains("cannot be used with"), "{}", stderr(&failure));
+    }
+}
+
+#[test]
+fn the_control_has_no_transition() {
+    let failure = power(&["transitions", "--subject", "scalar"]).code(1);
+    assert!(stderr(&failure).contains("name another subject"), "{}", stderr(&failure));
+}
+
+#[test]
+fn a_map_tells_its_cpu_and_its_sources_as_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("map.csv");
+    let recorded = std::fs::read_to_string(recording("map-zen5-busy.csv")).unwrap();
+    let source = r#"{"source":"msr","reads":"APERF over MPERF","mhz":null,"reason":"no root"}"#;
+    let (first, rest) = recorded.split_once('\n').unwrap();
+    std::fs::write(&file, format!("{first}\n# source:msr={source}\n{rest}")).unwrap();
+    let file = file.to_str().unwrap();
+    let json = stdout(&power(&["map", "--replay", file, "--json"]).success());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["sources"][0]["reason"], "no root");
+    assert!(json["model"].as_str().unwrap().contains("EPYC"), "{}", json["model"]);
+    let text = stdout(&power(&["map", "--replay", file]).success());
+    assert!(text.contains("Sources") && text.contains("no root"), "{text}");
+}
+
+#[test]
+fn a_watch_ends_with_its_process_and_keeps_what_it_saw() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("watch.json");
+    let mut watched =
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pid = watched.id().to_string();
+    let mut watch = widelane()
+        .args(["power", "watch", "--pid", &pid, "--results", kept.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("  CPU ")), "no look at the process");
+    drop(watched.stdin.take());
+    watched.wait().unwrap();
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(watch.wait().unwrap().success(), "{rest:?}");
+    assert_eq!(rest.last(), Some(&format!("process {pid} has ended")), "{rest:?}");
+    assert!(kept.exists());
+    let failure = power(&["watch", "--pid", &pid]).code(1);
+    assert!(stderr(&failure).contains("there is no process"), "{}", stderr(&failure));
+}
+
+#[test]
 fn a_plot_keeps_its_lines() {
     let recording = recording("transitions-zen5-busy.csv");
     let text = stdout(&power(&["transitions", "--replay", &recording]).success());
@@ -99,4 +183,14 @@ fn a_model_predicts_or_says_what_was_not_published() {
     assert!(text.contains("not everything") && text.contains("licence level 2"), "{text}");
     let text = stdout(&power(&["model", "--cpu", "Xeon 6980P"]).success());
     assert!(text.contains("nothing can be predicted"), "{text}");
+    let failure = power(&["model", "--cpu", "Xeon Platinum 8280", "--cores", "29"]).code(1);
+    assert!(stderr(&failure).contains("has 28 cores, not 29"), "{}", stderr(&failure));
+    for clock in ["-5", "nan", "0"] {
+        let clock = format!("--ambient-mhz={clock}");
+        let failure = power(&["model", "--cpu", "Xeon Platinum 8380", &clock]).code(2);
+        assert!(stderr(&failure).contains("is not a clock"), "{}", stderr(&failure));
+    }
+    let json = stdout(&power(&["model", "--cpu", "Xeon Platinum 8280", "--json"]).success());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json[0]["cpu"], &json[0]["cores"]), (&"Xeon Platinum 8280".into(), &12.into()));
 }

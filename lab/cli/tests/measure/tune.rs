@@ -31,6 +31,8 @@ fn a_recorded_run_is_judged_again() {
     let json = stdout(&tune(&["--replay", &recorded, "--json"]).success());
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["file"], file);
+    assert!(json["sentence"].as_str().is_some_and(|sentence| !sentence.is_empty()), "{json}");
+    assert_eq!(json["extremes"][0]["name"], "never-512", "{}", json["extremes"]);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use widelane_loadgen::{
-    Arrivals, Cipher, Course, Doubt, Ending, ErrorKind, Found, Goal, Group, Missed, Mix, Outcome,
-    Pace, Plan, Tally, TlsVersion, Trust, Work, doubts, search,
+    Abandoned, Arrivals, Cipher, Course, Doubt, Ending, ErrorKind, Found, Goal, Group, Missed, Mix,
+    Outcome, Pace, Plan, Tally, TlsVersion, Trust, Work, doubts, search,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -80,6 +80,23 @@ fn no_two_probes_have_the_same_arrivals() {
     // Neither do their threads, whose seeds are counted upwards.
     let nearest = seeds.windows(2).map(|pair| pair[1] - pair[0]).min();
     assert!(nearest > Some(1 << 42), "{nearest:?}");
+}
+
+#[test]
+fn a_search_that_fails_keeps_its_probes() {
+    let goal = Goal { latency_max: SECOND / 10, percentile: 99.0 };
+    let course = Course { threads: 1, cpus: Vec::new(), warm_up: Duration::ZERO, window: SECOND };
+    let mut probes = 0;
+    let attempt = |_: &Plan, _: &Course| {
+        probes += 1;
+        if probes < 4 { Ok(outcome(100, 100)) } else { Err("an agent was lost") }
+    };
+    let Err(Abandoned { error, found }) = search(&plan(0.0), &course, &goal, attempt, |_| ())
+    else {
+        panic!("an error is no end")
+    };
+    assert_eq!((error, found.probes.len()), ("an agent was lost", 3));
+    assert!(matches!(found.ending, Ending::GivenUp(why) if why == error));
 }
 
 #[test]

@@ -111,6 +111,12 @@ pub enum BuildError {
         /// The limit.
         limit: usize,
     },
+    /// The system has no thread for the trees of live rules.
+    #[error("no thread can be had that rebuilds the trees: {0}")]
+    NoThread(String),
+    /// A build of live rules panicked.
+    #[error("a rebuild of the trees panicked; this is a defect, please report it")]
+    Panicked,
 }
 
 /// What the builder did with a rule set, and why.

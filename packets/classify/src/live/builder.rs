@@ -1,6 +1,7 @@
 //! The thread that rebuilds trees in the background.
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -45,11 +46,18 @@ const PAUSE: Duration = Duration::from_micros(50);
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 impl Builder {
-    pub fn start(relay: &Arc<Relay<Draft>>, limits: Limits, policy: Policy) -> Self {
+    pub fn start(
+        relay: &Arc<Relay<Draft>>,
+        limits: Limits,
+        policy: Policy,
+    ) -> Result<Self, BuildError> {
         let shared = Arc::new(Shared { orders: Mutex::default(), changed: Condvar::new() });
         let (own, relay) = (Arc::clone(&shared), Arc::clone(relay));
-        thread::spawn(move || own.work(&relay, &limits, &policy));
-        Builder { shared }
+        let work = move || own.work(&relay, &limits, &policy);
+        match thread::Builder::new().spawn(work) {
+            Ok(_) => Ok(Builder { shared }),
+            Err(error) => Err(BuildError::NoThread(error.to_string())),
+        }
     }
 
     /// Has versions of earlier drafts dropped when readers have left them.
@@ -98,25 +106,32 @@ impl Drop for Builder {
 impl Shared {
     fn work(&self, relay: &Relay<Draft>, limits: &Limits, policy: &Policy) {
         while self.next_order(relay) {
-            let (shape, number) = relay.begin(Draft::shape);
-            let mut rules = Vec::new();
-            while relay.look(|draft| draft.list(&mut rules)) {
-                thread::sleep(PAUSE);
-            }
-            let built = Draft::of(&shape, &rules, limits, policy, number);
-            let finished = match built {
-                Ok(draft) => relay.finish(draft),
-                Err(error) => {
-                    relay.abandon();
-                    Err(error)
+            self.attempt(relay, || {
+                let (shape, number) = relay.begin(Draft::shape);
+                let mut rules = Vec::new();
+                while relay.look(|draft| draft.list(&mut rules)) {
+                    thread::sleep(PAUSE);
                 }
-            };
-            let trouble = finished.err();
-            let patience = trouble.as_ref().map_or(0, |_| 2 * relay.latest().pending);
-            let mut orders = self.orders();
-            (orders.at_work, orders.trouble, orders.patience) = (false, trouble, patience);
-            self.changed.notify_all();
+                relay.finish(Draft::of(&shape, &rules, limits, policy, number)?)
+            });
         }
+    }
+
+    /// Tries to `build`. If that fails or panics, the trees stay as they are, and the changes that
+    /// were noted for new ones are dropped.
+    fn attempt(&self, relay: &Relay<Draft>, build: impl FnOnce() -> Result<(), BuildError>) {
+        let built = catch_unwind(AssertUnwindSafe(build)).unwrap_or(Err(BuildError::Panicked));
+        let trouble = built.err();
+        let patience = match trouble {
+            Some(_) => {
+                relay.abandon();
+                2 * relay.latest().pending
+            }
+            None => 0,
+        };
+        let mut orders = self.orders();
+        (orders.at_work, orders.trouble, orders.patience) = (false, trouble, patience);
+        self.changed.notify_all();
     }
 
     /// Waits until the trees are to be rebuilt, and drops outdated versions meanwhile; false at the
@@ -150,5 +165,27 @@ impl Shared {
     /// A panic elsewhere does not poison it: orders change in one step.
     fn orders(&self) -> MutexGuard<'_, Orders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Layout, RuleSet};
+
+    #[test]
+    fn a_build_that_panics_is_trouble_and_stops_nobody() {
+        let (limits, policy) = (Limits::default(), Policy::open());
+        let set = RuleSet::new(Layout::ipv4());
+        let relay = Arc::new(Relay::new(Draft::of(&set, &[], &limits, &policy, 0).unwrap()));
+        let builder = Builder::start(&relay, limits, policy).unwrap();
+        builder.shared.orders().at_work = true;
+        builder.shared.attempt(&relay, || {
+            relay.begin(Draft::shape);
+            panic!("planted");
+        });
+        assert_eq!(builder.trouble(), Some(BuildError::Panicked));
+        builder.settle();
+        assert_eq!(builder.trouble(), None, "the next build is another one");
     }
 }

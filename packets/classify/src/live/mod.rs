@@ -128,13 +128,13 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// Those of [`Table::build`](crate::Table::build).
+    /// Those of [`Table::build`](crate::Table::build), and [`BuildError::NoThread`].
     pub fn new(set: &RuleSet, limits: &Limits, policy: &Policy) -> Result<Self, BuildError> {
         let mut roll = Roll { rules: BTreeMap::new(), next_id: 0 };
         roll.enlist(&set.rules);
         let draft = Draft::of(set, &roll.candidates(), limits, policy, 0)?;
         let relay = Arc::new(Relay::new(draft));
-        let builder = Builder::start(&relay, *limits, policy.clone());
+        let builder = Builder::start(&relay, *limits, policy.clone())?;
         Ok(Live {
             roll: Mutex::new(roll),
             relay,

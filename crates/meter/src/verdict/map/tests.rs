@@ -275,3 +275,22 @@ fn what_the_cpu_lacks_has_a_line() {
     assert_eq!(finding.verdict, Verdict::NotApplicable { reason });
     assert_eq!(finding.verdict.to_string(), "not applicable: no avx512fp16");
 }
+
+#[test]
+fn clocks_of_one_core_and_of_all_are_told_apart() {
+    let mut recording = SAPPHIRE_RAPIDS.record(&["scalar"], 12);
+    let one: Vec<Sample> = recording.samples.clone();
+    for cpu in 0..3 {
+        recording.samples.extend(one.iter().cloned().map(|mut sample| {
+            sample.end = sample.begin + (sample.end - sample.begin) * 5 / 4;
+            Sample { cpu, cores: 3, ..sample }
+        }));
+    }
+    let map = judge(&recording).unwrap();
+    let near = |clock: Option<[f64; 3]>, mhz: f64| (clock.unwrap()[0] - mhz).abs() < 20.0;
+    assert!(near(map.ambient_mhz, 2800.0), "{map:?}");
+    assert!(near(map.ambient_all_mhz, 2240.0), "{map:?}");
+    recording.samples.clear();
+    let nothing = judge(&recording).unwrap();
+    assert_eq!((nothing.ambient_mhz, nothing.ambient_all_mhz), (None, None));
+}
