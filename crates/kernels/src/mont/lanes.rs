@@ -8,7 +8,7 @@ use core::array;
 
 use widelane_secret::wipe;
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK};
+use super::digits::{DIGIT_BITS, DIGIT_MASK, modulus_bytes};
 use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::Modulus;
 
@@ -332,11 +332,6 @@ pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usi
     room.wipe_registers();
 }
 
-/// Bytes of an RSA modulus of `FULL` digits: digits carry 51.2 bits of it on average.
-const fn modulus_bytes<const FULL: usize>() -> usize {
-    FULL / 5 * 32
-}
-
 /// Computes c^d mod n for each lane from its two halves.
 #[inline(never)]
 fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL: usize>(
@@ -427,7 +422,7 @@ fn exponentiate<const LANES: usize, const D: usize>(
     }
     let mut exponent = Lanes::<D, LANES>::ZERO;
     exponent.fill(|lane, i| exponents[lane][i]);
-    let windows = (modulus_bytes::<D>() * 8).div_ceil(WINDOW_BITS);
+    let windows = (8 * modulus_bytes::<D>()).div_ceil(WINDOW_BITS);
     let mut index = exponent.window(windows - 1);
     workspace.square_and_select(room, 0, table, index);
     workspace.x = workspace.y;

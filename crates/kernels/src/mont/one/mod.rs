@@ -27,9 +27,10 @@ use self::number::{ENTRIES, Factors, Number, Select};
 use self::pairs::{COUNT, Multiplier, Pair, PairTable};
 use self::products::Products;
 use self::rows::Rows;
-use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, repack};
+use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, modulus_bytes, repack};
 use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::{Modulus, ShortModulus};
+use crate::digits::less;
 use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Lanes};
 use crate::registers::Register;
 
@@ -218,12 +219,8 @@ pub fn confirms<L: Alone, const HALF: usize, const FULL: usize>(
     result: &[u8],
 ) -> bool {
     let [input, mut result] = [input, result].map(|number| key.modulus_digits(number));
-    let below = |borrow: u64, (digit, of_modulus): (&u64, &u64)| {
-        digit.wrapping_sub(*of_modulus).wrapping_sub(borrow) >> 63
-    };
-    let is_below = result.iter().zip(&key.n.m).fold(0, below) == 1;
     let mut is_right = false;
-    if is_below {
+    if less(&result, &key.n.m) {
         is_right = L::confirms(room, key, &input, &result);
         L::wipe_registers(room);
     }
@@ -317,7 +314,7 @@ fn exponentiate<L: Digits, const R: usize, const HALF: usize, const FULL: usize>
             L::call(room, Select { table, index, target: &mut stream.factors().y });
         }
     };
-    let windows = (HALF * 256 / 5).div_ceil(WINDOW_BITS);
+    let windows = (8 * modulus_bytes::<HALF>()).div_ceil(WINDOW_BITS);
     select(&mut streams, windows - 1);
     for stream in &mut streams {
         stream.factors().x = stream.factors().y;
@@ -357,7 +354,7 @@ where
 
     let exponents = [&key.dp, &key.dq];
     let indices = |window| exponents.map(|exponent| bits_of_window(exponent, window));
-    let windows = (HALF * 256 / 5).div_ceil(WINDOW_BITS);
+    let windows = (8 * modulus_bytes::<HALF>()).div_ceil(WINDOW_BITS);
     // One, times the highest digits of the exponents.
     multiplier.set_x(room, &table[0]);
     multiplier.select(room, &table, indices(windows - 1));
