@@ -154,11 +154,13 @@ impl Alone for Fma256x4 {
         key: &CrtKey<HALF, FULL>,
         input: &[u64; FULL],
     ) -> [[u64; HALF]; COUNT] {
-        by_size!(HALF:
-            20 => exponentiate_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input),
-            30 => exponentiate_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input),
-            40 => exponentiate_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input),
-        )
+        Self::in_own_mode(|| {
+            by_size!(HALF:
+                20 => exponentiate_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input),
+                30 => exponentiate_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input),
+                40 => exponentiate_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input),
+            )
+        })
     }
 
     fn confirms<const HALF: usize, const FULL: usize>(
@@ -167,11 +169,13 @@ impl Alone for Fma256x4 {
         input: &[u64; FULL],
         result: &[u64; FULL],
     ) -> bool {
-        by_size!(HALF:
-            20 => confirms_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input, result),
-            30 => confirms_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input, result),
-            40 => confirms_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input, result),
-        )
+        Self::in_own_mode(|| {
+            by_size!(HALF:
+                20 => confirms_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input, result),
+                30 => confirms_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input, result),
+                40 => confirms_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input, result),
+            )
+        })
     }
 }
 
