@@ -212,6 +212,7 @@ impl<const LIMBS: usize> Modulus<LIMBS> {
 impl<const LIMBS: usize> Drop for Modulus<LIMBS> {
     fn drop(&mut self) {
         wipe(&mut self.limbs);
+        wipe(core::slice::from_mut(&mut self.k0));
         wipe(&mut self.rr);
     }
 }
