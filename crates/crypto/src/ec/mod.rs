@@ -225,7 +225,7 @@ impl Ec {
 
     /// Signs digests by ECDSA.
     ///
-    /// The nonce is SHA-512(private key || entropy || digest) modulo the order of the curve.
+    /// The nonce is SHA-512(private key || entropy || 0 || digest) modulo the order of the curve.
     pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
         in_lanes!(self.choice, |room, L| {
             if self.signs_alone {
