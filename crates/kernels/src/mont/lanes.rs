@@ -300,7 +300,7 @@ impl Halves {
 
 /// Runs private-key operations of one size, as many as the lanes hold at most.
 ///
-/// Needs some 60 kB (RSA-2048) to 120 kB (RSA-4096) of stack.
+/// Needs up to 80 KiB (RSA-2048) to 152 KiB (RSA-4096) of stack.
 ///
 /// # Panics
 ///

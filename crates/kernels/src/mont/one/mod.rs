@@ -209,7 +209,7 @@ pub fn private_crt<L: Alone, const HALF: usize, const FULL: usize>(
 }
 
 /// Whether `result` is below the modulus, and raised to the public exponent is `input`. Needs up to
-/// 16 kB of stack.
+/// 28 KiB of stack.
 ///
 /// Secrets: the result. The time tells whether it is below the modulus, nothing else.
 ///
