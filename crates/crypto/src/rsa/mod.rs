@@ -163,12 +163,6 @@ impl Rsa {
         kernels.sort_by_key(|kernel| kernel.lanes);
         kernels
     }
-
-    /// Executes one job in the portable room: `output` = `input`^d mod n.
-    #[must_use]
-    pub fn private_one(&self, key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
-        single::private(key, input, output)
-    }
 }
 
 impl Kernel {
