@@ -1333,7 +1333,7 @@ enum widelane_status widelane_ec_public_key_new(uint32_t curve,
 void widelane_ec_public_key_free(struct widelane_ec_public_key *key);
 
 /**
- * Makes public keys. Uses up to 200 KiB of stack, as every batch on these curves.
+ * Makes public keys. Uses up to 64 KiB of stack, as every batch on these curves.
  *
  * # Safety
  *
@@ -1596,7 +1596,7 @@ void widelane_rsa_key_free(struct widelane_rsa_key *key);
 
 /**
  * Executes private operations; each result is checked with the public exponent before it leaves.
- * Uses up to 200 KiB of stack.
+ * Uses up to 160 KiB of stack.
  *
  * # Safety
  *

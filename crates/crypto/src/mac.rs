@@ -138,7 +138,7 @@ impl Key {
     ///
     /// [`MacError::TagLength`] or [`MacError::Rejected`].
     pub fn verify(&self, message: &[u8], tag: &[u8]) -> Result<(), MacError> {
-        matches(self.hash.algorithm(), &self.tag(message), tag)
+        matches(self.hash.algorithm(), || self.tag(message), tag)
     }
 
     /// Begins a message that comes in pieces.
@@ -221,18 +221,25 @@ impl Stream {
     ///
     /// [`MacError::TagLength`] or [`MacError::Rejected`].
     pub fn verify(self, tag: &[u8]) -> Result<(), MacError> {
-        matches(self.inner.hash().algorithm(), &self.end(), tag)
+        matches(self.inner.hash().algorithm(), || self.end(), tag)
     }
 }
 
-/// Whether `tag` is the expected one, or the beginning of it.
-fn matches(algorithm: Algorithm, expected: &Digest, tag: &[u8]) -> Result<(), MacError> {
+/// Whether `tag` is the expected one, or the beginning of it. The expected one is wiped: a forged
+/// message would be accepted with it.
+fn matches(
+    algorithm: Algorithm,
+    expected: impl FnOnce() -> Digest,
+    tag: &[u8],
+) -> Result<(), MacError> {
     let (min, max) = (tag_bytes_min(algorithm), algorithm.digest_bytes());
     let got = tag.len();
     if !(min..=max).contains(&got) {
         return Err(MacError::TagLength { got, min, max });
     }
+    let mut expected = expected();
     let matches = Mask::equal_bytes(&expected.as_ref()[..got], tag).declassify();
+    expected.wipe();
     if matches { Ok(()) } else { Err(MacError::Rejected) }
 }
 

@@ -69,9 +69,20 @@ pub(crate) const fn difference<const D: usize>(x: &[u64; D], y: &[u64; D]) -> [u
     difference
 }
 
-/// Whether a number is zero, without a branch on it.
+/// Whether a number that is no secret is zero.
 pub(crate) fn is_zero(digits: &[u64]) -> bool {
     digits.iter().fold(0, |seen, digit| seen | digit) == 0
+}
+
+/// The inverse of an odd number modulo 2^64, by Newton's iteration.
+pub(crate) const fn inverse(odd: u64) -> u64 {
+    // An odd number is its own inverse modulo 8, and each step doubles the bits.
+    let (mut inverse, mut step) = (odd, 0);
+    while step < 5 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse
 }
 
 /// An odd modulus m with what Montgomery's reduction needs to know of it; R is 2^(52·D).
@@ -92,19 +103,13 @@ impl<const D: usize> Modulus<D> {
     /// Prepares a modulus, given as big-endian hexadecimal digits.
     pub const fn new(hex: &str) -> Self {
         let m = parse(hex);
-        let mut inverse = m[0];
-        let mut step = 0;
-        // Newton: an odd number is its own inverse modulo 8, and each step doubles the bits.
-        while step < 5 {
-            inverse = inverse.wrapping_mul(2u64.wrapping_sub(m[0].wrapping_mul(inverse)));
-            step += 1;
-        }
+        let k0 = inverse(m[0]).wrapping_neg() & DIGIT_MASK;
         let mut number = [0; D];
         number[0] = 1;
         let one = shifted(number, DIGIT_BITS * D, &m);
         let rr = shifted(one, DIGIT_BITS * D, &m);
         let rrr = shifted(rr, DIGIT_BITS * D, &m);
-        Modulus { m, k0: inverse.wrapping_neg() & DIGIT_MASK, one, rr, rrr }
+        Modulus { m, k0, one, rr, rrr }
     }
 
     /// The Montgomery form of a number below m, given as big-endian hexadecimal digits.
@@ -178,6 +183,13 @@ mod tests {
             let mut back = [0u8; 32];
             to_bytes(&digits, &mut back[..length]);
             assert_eq!(bytes[..length], back[..length], "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn odd_numbers_have_inverses() {
+        for odd in [1, 3, 19, DIGIT_MASK, u64::MAX, 0x0123_4567_89ab_cdef] {
+            assert_eq!(odd.wrapping_mul(inverse(odd)), 1);
         }
     }
 

@@ -139,14 +139,35 @@ impl<'a> Text<'a> {
         unsafe { target.write_unaligned(sum) }
     }
 
-    /// Shows what is read: the message.
-    pub fn with_source<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+    /// Copies what is read: the message.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the copy has another length.
+    #[inline]
+    pub fn copy_source(&self, copy: &mut [u8]) {
+        self.with_source(|bytes| copy.copy_from_slice(bytes));
+    }
+
+    /// Copies what is written: the result, where it is there already.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the copy has another length.
+    #[inline]
+    pub fn copy_target(&self, copy: &mut [u8]) {
+        self.with_target(|bytes| copy.copy_from_slice(bytes));
+    }
+
+    /// Shows what is read: the message. `look` must not write it by way of a copy of this text.
+    pub(crate) fn with_source<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         // SAFETY: `source` names `bytes` readable bytes, which nobody writes while `look` runs.
         look(unsafe { core::slice::from_raw_parts(self.source, self.bytes) })
     }
 
-    /// Shows what is written: the result, where it is there already.
-    pub fn with_target<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+    /// Shows what is written: the result, where it is there already. `look` must not write it by way
+    /// of a copy of this text.
+    pub(crate) fn with_target<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         // SAFETY: `target` names `bytes` readable bytes, which nobody writes while `look` runs.
         look(unsafe { core::slice::from_raw_parts(self.target, self.bytes) })
     }

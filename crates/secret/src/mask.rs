@@ -37,6 +37,18 @@ impl Mask {
         Mask::is_zero(of_words.chain(of_rest).fold(0, |sum, difference| sum | difference))
     }
 
+    /// Whether `left` has the same words as `right`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the lengths differ.
+    #[inline]
+    pub fn equal_words(left: &[u64], right: &[u64]) -> Mask {
+        assert_eq!(left.len(), right.len(), "both sides of a comparison have one length");
+        let differ = |sum, (left, right): (&u64, &u64)| sum | (left ^ right);
+        Mask::is_zero(left.iter().zip(right).fold(0, differ))
+    }
+
     /// Returns `yes` where the mask is set and `no` where it is not.
     pub fn select(self, yes: u64, no: u64) -> u64 {
         no ^ (self.0 & (yes ^ no))
@@ -128,6 +140,18 @@ mod tests {
                 bytes[bit / 8] ^= 1 << (bit % 8);
                 assert!(!changed(&bytes).declassify());
             }
+        }
+    }
+
+    #[test]
+    fn words_are_equal_if_no_bit_differs() {
+        assert!(Mask::equal_words(&[], &[]).declassify());
+        let expected = [7; 3];
+        assert!(Mask::equal_words(&expected, &expected).declassify());
+        for bit in 0..64 * expected.len() {
+            let mut words = expected;
+            words[bit / 64] ^= 1 << (bit % 64);
+            assert!(!Mask::equal_words(&words, &expected).declassify());
         }
     }
 

@@ -1,6 +1,7 @@
 //! The search for secrets that were left in memory.
 
 use std::fs::{self, File};
+use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 
 /// Words of a secret, kept inverted so that the search does not find itself.
@@ -11,15 +12,17 @@ pub struct Secret {
 
 impl Secret {
     /// Adds a big-endian number, in the forms that our arithmetic gives it: limbs of 64 bits and
-    /// digits of 52.
+    /// digits of 52 and 51.
     pub fn add(&mut self, bytes: &[u8]) {
-        for digit_bits in [64, 52] {
+        for digit_bits in [64, 52, 51] {
+            let above = u64::MAX.checked_shl(digit_bits).unwrap_or(0);
             let mut word = 0u64;
             for bit in 0..8 * bytes.len() {
                 let byte = !bytes[bytes.len() - 1 - bit / 8];
-                word |= u64::from(byte >> (bit % 8) & 1) << (bit % digit_bits);
-                if bit % digit_bits == digit_bits - 1 {
-                    self.inverted.push(if digit_bits == 64 { word } else { word | 0xfff << 52 });
+                let place = bit as u32 % digit_bits;
+                word |= u64::from(byte >> (bit % 8) & 1) << place;
+                if place == digit_bits - 1 {
+                    self.inverted.push(word | above);
                     word = 0;
                 }
             }
@@ -65,6 +68,9 @@ impl Secret {
                 address += read.max(1) as u64;
             }
         }
+        // The next search would find what this one has read.
+        buffer.fill(0);
+        black_box(&buffer);
         count
     }
 

@@ -190,7 +190,7 @@ jobs::lent!(EcVerifyJob as VerifyJob<'a>, |job| VerifyJob::new(
     door::array(job.signature, job.signature_length)?,
 ));
 
-/// Makes public keys. Uses up to 200 KiB of stack, as every batch on these curves.
+/// Makes public keys. Uses up to 64 KiB of stack, as every batch on these curves.
 ///
 /// # Safety
 ///

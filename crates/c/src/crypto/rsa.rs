@@ -109,7 +109,7 @@ jobs::lent!(RsaJob as PrivateJob<'a>, |job| PrivateJob::new(
 ));
 
 /// Executes private operations; each result is checked with the public exponent before it leaves.
-/// Uses up to 200 KiB of stack.
+/// Uses up to 160 KiB of stack.
 ///
 /// # Safety
 ///

@@ -162,7 +162,7 @@ impl Kernel {
         let mut tag = [0; TAG_BYTES];
         let end = end_of(text, last);
         if !SEAL {
-            end.with_source(|bytes| last.copy_from_slice(bytes));
+            end.copy_source(last);
         }
         let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
         let choice = self.rooms.for_text(text.len());
@@ -172,7 +172,7 @@ impl Kernel {
             poly.insert(Poly1305::default())
         ));
         if SEAL {
-            end.with_target(|bytes| last.copy_from_slice(bytes));
+            end.copy_target(last);
         }
         session.advance(text);
         tag

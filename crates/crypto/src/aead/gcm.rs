@@ -148,7 +148,7 @@ impl Kernel {
         let (first, mut tag) = (session.first, [0; BLOCK_BYTES]);
         let end = end_of(text, last);
         if !SEAL {
-            end.with_source(|bytes| last.copy_from_slice(bytes));
+            end.copy_source(last);
         }
         if session.hashed {
             tag = self.in_pieces::<SEAL>(session, aad, text.apart());
@@ -161,7 +161,7 @@ impl Kernel {
             session.advance(text);
         }
         if SEAL {
-            end.with_target(|bytes| last.copy_from_slice(bytes));
+            end.copy_target(last);
         }
         tag
     }

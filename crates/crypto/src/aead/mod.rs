@@ -300,8 +300,8 @@ impl Key {
         same_length(ciphertext, plaintext)?;
         self.check(nonce, ciphertext.len())?;
         check_tag(tag)?;
-        let expected = self.kernel.open(nonce, aad, Text::between(ciphertext, plaintext));
-        release(&expected, tag, plaintext)
+        let mut expected = self.kernel.open(nonce, aad, Text::between(ciphertext, plaintext));
+        release(&mut expected, tag, plaintext)
     }
 
     /// Decrypts `text` where it is if `tag` is the one it was sealed with.
@@ -319,8 +319,8 @@ impl Key {
     ) -> Result<(), AeadError> {
         self.check(nonce, text.len())?;
         check_tag(tag)?;
-        let expected = self.kernel.open(nonce, aad, Text::in_place(text));
-        release(&expected, tag, text)
+        let mut expected = self.kernel.open(nonce, aad, Text::in_place(text));
+        release(&mut expected, tag, text)
     }
 
     /// The mask of QUIC's header protection for a sample of ciphertext (RFC 9001, 5.4.3 and 5.4.4).
@@ -368,7 +368,11 @@ pub fn seal_many(jobs: &mut [SealJob<'_>]) {
 }
 
 /// Leaves the plaintext where it is if the tags are equal, and wipes it if they are not.
-fn release(expected: &[u8; TAG_BYTES], tag: &[u8], plaintext: &mut [u8]) -> Result<(), AeadError> {
+fn release(
+    expected: &mut [u8; TAG_BYTES],
+    tag: &[u8],
+    plaintext: &mut [u8],
+) -> Result<(), AeadError> {
     let released = compare(expected, tag);
     if released.is_err() {
         wipe(plaintext);
@@ -376,9 +380,12 @@ fn release(expected: &[u8; TAG_BYTES], tag: &[u8], plaintext: &mut [u8]) -> Resu
     released
 }
 
-/// Compares what there is of a tag, in a time that does not depend on where tags differ.
-fn compare(expected: &[u8; TAG_BYTES], tag: &[u8]) -> Result<(), AeadError> {
+/// Compares what there is of a tag, in a time that does not depend on where tags differ, and wipes
+/// the expected one: that of a forged message and that of the genuine one with its nonce together
+/// tell the authentication key.
+fn compare(expected: &mut [u8; TAG_BYTES], tag: &[u8]) -> Result<(), AeadError> {
     let matches = Mask::equal_bytes(&expected[..tag.len()], tag).declassify();
+    wipe(expected);
     if matches { Ok(()) } else { Err(AeadError::Rejected) }
 }
 

@@ -40,8 +40,10 @@ pub struct Stream<K: Borrow<Key>> {
     /// The end of the AAD, which is authenticated with the first text.
     aad: [u8; AAD_HELD_MAX],
     aad_held: usize,
-    /// The tag of a message that ends here. Most have one text, and it is known with that.
-    tag: Option<[u8; TAG_BYTES]>,
+    /// The tag of the message if it ends here, and whether it is known: most messages have one text,
+    /// and it comes with that.
+    tag: [u8; TAG_BYTES],
+    has_tag: bool,
     /// Ciphertext of a block that is not whole yet.
     partial: [u8; BLOCK_BYTES_MAX],
     /// What that block is encrypted with, unless a tag is known.
@@ -69,7 +71,8 @@ impl<K: Borrow<Key>> Stream<K> {
             text_bytes: 0,
             aad: [0; AAD_HELD_MAX],
             aad_held: 0,
-            tag: None,
+            tag: [0; TAG_BYTES],
+            has_tag: false,
             partial: [0; BLOCK_BYTES_MAX],
             stream: [0; BLOCK_BYTES_MAX],
             sealed: Vec::new(),
@@ -112,7 +115,7 @@ impl<K: Borrow<Key>> Stream<K> {
         key.check_nonce(nonce)?;
         self.session = Some(key.kernel.begin(nonce));
         (self.aad_bytes, self.text_bytes, self.aad_held) = (0, 0, 0);
-        (self.direction, self.phase, self.tag) = (direction, Phase::Aad, None);
+        (self.direction, self.phase, self.has_tag) = (direction, Phase::Aad, false);
         Ok(())
     }
 
@@ -175,11 +178,14 @@ impl<K: Borrow<Key>> Stream<K> {
         let held = self.held();
         let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
         self.phase = Phase::Idle;
-        let tag = self.tag.take().unwrap_or_else(|| {
+        let tag = if std::mem::take(&mut self.has_tag) {
+            self.tag
+        } else {
             let kernel = &self.key.borrow().kernel;
             kernel.authenticate(session, &self.partial[..held]);
             kernel.finish(session, self.aad_bytes, self.text_bytes)
-        });
+        };
+        wipe(&mut self.tag);
         // Wiped where it is: taking it out would leave a copy behind.
         self.session = None;
         Ok(tag)
@@ -193,7 +199,7 @@ impl<K: Borrow<Key>> Stream<K> {
     /// [`AeadError::TagLength`]; [`AeadError::OutOfOrder`] if no message was started.
     pub fn verify(&mut self, tag: &[u8]) -> Result<(), AeadError> {
         check_tag(tag)?;
-        compare(&self.finish()?, tag)
+        compare(&mut self.finish()?, tag)
     }
 
     /// Bytes of a block of text.
@@ -226,7 +232,8 @@ impl<K: Borrow<Key>> Stream<K> {
         let aad = &self.aad[..self.aad_held];
         match self.phase {
             Phase::Aad if aad.len() as u64 == self.aad_bytes => {
-                self.tag = Some(kernel.start::<SEAL>(session, aad, text, &mut self.partial));
+                self.tag = kernel.start::<SEAL>(session, aad, text, &mut self.partial);
+                self.has_tag = true;
                 self.text_bytes = text.len() as u64;
             }
             Phase::Aad => {
@@ -244,19 +251,19 @@ impl<K: Borrow<Key>> Stream<K> {
         let (held, block_bytes) = (self.held(), self.block_bytes());
         self.text_bytes += text.len() as u64;
         let mut rest = text;
-        if self.tag.is_some() {
+        if self.has_tag {
             let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
             Kernel::go_on(session, &self.partial[..held]);
         }
         if held > 0 {
-            if self.tag.is_some() {
+            if self.has_tag {
                 self.stream_block()?;
             }
             let (head, behind) = rest.split_at(rest.len().min(block_bytes - held));
             self.crypt_part::<SEAL>(held, head)?;
             rest = behind;
         }
-        self.tag = None;
+        self.has_tag = false;
         let (blocks, rest) = rest.split_at(rest.len() - rest.len() % block_bytes);
         let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
         self.key.borrow().kernel.crypt::<SEAL>(session, blocks);
@@ -300,6 +307,6 @@ impl<K: Borrow<Key>> Stream<K> {
 impl<K: Borrow<Key>> Drop for Stream<K> {
     fn drop(&mut self) {
         wipe(&mut self.stream);
-        wipe(self.tag.as_mut_slice().as_flattened_mut());
+        wipe(&mut self.tag);
     }
 }

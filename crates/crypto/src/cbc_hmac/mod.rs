@@ -465,10 +465,11 @@ impl Key {
             return Err(CbcHmacError::Rejected);
         }
         let (encrypted, tag) = record.split_at_mut(encrypted_bytes);
-        let expected = self.outer_tag(iv, header, encrypted);
-        let pairs = expected.as_ref().iter().zip(&*tag);
-        let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
-        if !Mask::is_zero(u64::from(difference)).declassify() {
+        let mut expected = self.outer_tag(iv, header, encrypted);
+        let same = Mask::equal_bytes(expected.as_ref(), tag).declassify();
+        // A forged record would be accepted with it.
+        expected.wipe();
+        if !same {
             return Err(CbcHmacError::Rejected);
         }
         self.cipher.decrypt(&mut { *iv }, Text::in_place(encrypted));

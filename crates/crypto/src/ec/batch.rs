@@ -196,8 +196,8 @@ fn sign_on<C: Keys<D>, const D: usize>(
 /// 512 bits to make each nonce of: uniform if the entropy is, and of no use to anyone who does not
 /// know the private key if it is not.
 fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
-    let mut heads: Vec<_> =
-        jobs.iter().map(|job| [job.key.as_bytes(), job.entropy].concat()).collect();
+    let head = |job: &&mut SignJob<'_>| [job.key.as_bytes(), job.entropy, &[HERE]].concat();
+    let mut heads: Vec<_> = jobs.iter().map(head).collect();
     let state = hash.initial();
     let mut nonces = vec![Digest::default(); jobs.len()];
     hash.run(heads.iter().zip(jobs).zip(&mut nonces).map(|((head, job), digest)| Job {
@@ -211,7 +211,10 @@ fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
     nonces
 }
 
-/// Hashed behind the entropy for nonces of signatures that are made elsewhere.
+/// Hashed behind the entropy for nonces of signatures that are made here. Whatever is signed, no
+/// nonce is related to one of the other kind.
+const HERE: u8 = 0;
+/// The same for those that are made elsewhere.
 const ELSEWHERE: u8 = 1;
 
 /// A nonce for a signature that is made elsewhere; nothing if these bytes give none.

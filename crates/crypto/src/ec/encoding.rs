@@ -24,10 +24,11 @@ const INTEGER: u8 = 2;
 ///
 /// # Panics
 ///
-/// Panics if the signature is empty or longer than 96 bytes, which no curve of ours makes.
+/// Panics if r and s are not equally long, or not from 1 to 48 bytes: no curve of ours makes those.
 #[must_use]
 pub fn signature_to_der(signature: &[u8]) -> Vec<u8> {
-    assert!((1..=96).contains(&signature.len()), "a signature has up to 96 bytes");
+    let is_pair = signature.len().is_multiple_of(2) && (2..=96).contains(&signature.len());
+    assert!(is_pair, "a signature has two numbers of 1 to 48 bytes");
     let (r, s) = signature.split_at(signature.len() / 2);
     let mut der = vec![SEQUENCE, 0];
     for number in [r, s] {

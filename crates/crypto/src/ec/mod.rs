@@ -172,7 +172,7 @@ pub struct Ec {
 
 /// The result and the time of a job do not depend on the others. A batch costs the same for one job
 /// as for [`lanes`](Self::lanes) of them; more jobs, or jobs on both curves, make several batches.
-/// Every batch uses up to 200 KiB of stack.
+/// Every batch uses up to 64 KiB of stack.
 impl Ec {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]
@@ -225,7 +225,7 @@ impl Ec {
 
     /// Signs digests by ECDSA.
     ///
-    /// The nonce is SHA-512(private key || entropy || digest) modulo the order of the curve.
+    /// The nonce is SHA-512(private key || entropy || 0 || digest) modulo the order of the curve.
     pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
         in_lanes!(self.choice, |room, L| {
             if self.signs_alone {

@@ -90,10 +90,3 @@ impl fmt::Debug for SigningKey {
         formatter.debug_struct("SigningKey").finish_non_exhaustive()
     }
 }
-
-impl Drop for SigningKey {
-    fn drop(&mut self) {
-        self.material.scalar.wipe();
-        wipe(&mut self.material.prefix);
-    }
-}

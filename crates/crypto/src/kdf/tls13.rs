@@ -292,9 +292,7 @@ impl Early {
     /// nothing of it is told, not even by how long this takes.
     #[must_use]
     pub fn is(self, secret: &[u8]) -> bool {
-        let pairs = self.secret.iter().zip(secret);
-        let difference = pairs.fold(0, |sum, (left, right)| sum | (left ^ right));
-        secret.len() == self.secret.len() && Mask::is_zero(u64::from(difference)).declassify()
+        secret.len() == self.secret.len() && Mask::equal_bytes(self.secret, secret).declassify()
     }
 }
 

@@ -259,7 +259,7 @@ impl<'a> DecapsulateJob<'a> {
     }
 }
 
-/// The memory that batches work in, some 90 KiB. It is for one batch at a time; whoever has many
+/// The memory that batches work in, some 100 KiB. It is for one batch at a time; whoever has many
 /// batches keeps it. No batch leaves a secret there.
 pub struct Workspace {
     groups: Box<[Group]>,

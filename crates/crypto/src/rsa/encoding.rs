@@ -248,7 +248,7 @@ pub fn pss_verify(
 ) -> Result<bool, EncodingError> {
     let encoded_bits = modulus_bits - 1;
     let available = encoded_bits.div_ceil(8);
-    let needed = digest.len() + salt_bytes + 2;
+    let needed = salt_bytes.saturating_add(digest.len() + 2);
     if digest.len() != hash.digest_bytes() || available < needed || encoded.len() < available {
         return Ok(false);
     }
@@ -423,6 +423,16 @@ mod tests {
         assert_eq!(encode(&[0; 16]), Ok(()));
         let error = EncodingError::IntendedLengthTooShort { needed: 27, available: 26 };
         assert_eq!(encode(&[0; 17]), Err(error));
+    }
+
+    #[test]
+    fn salts_of_any_length_may_be_asked_for() {
+        let mut encoded = [0; 26];
+        encoded[25] = 0xbc;
+        for salt_bytes in [17, usize::MAX - 9, usize::MAX - 1, usize::MAX] {
+            let verify = pss_verify(&mut Sum(8), &mut Sum(4), &[1; 8], salt_bytes, 208, &encoded);
+            assert_eq!(verify, Ok(false), "{salt_bytes}");
+        }
     }
 
     const VERSION: u16 = 0x0303;

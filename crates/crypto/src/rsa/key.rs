@@ -3,7 +3,7 @@
 use thiserror::Error;
 use widelane_kernels::mont::portable::{self, Modulus};
 use widelane_kernels::mont::{CrtKey, CrtParts};
-use widelane_secret::wipe;
+use widelane_secret::{Mask, wipe};
 use widelane_vault::Vault;
 
 use super::single::in_range;
@@ -333,7 +333,7 @@ pub(super) fn bits(bytes: &[u8]) -> usize {
 
 /// Whether two numbers are equal, having read all of both.
 pub(super) fn equal<const LIMBS: usize>(x: &[u64; LIMBS], y: &[u64; LIMBS]) -> bool {
-    x.iter().zip(y).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
+    Mask::equal_words(x, y).declassify()
 }
 
 /// The number one.

@@ -13,6 +13,8 @@ const STACK_BYTES_2048: usize = 80 << 10;
 const STACK_BYTES_3072: usize = 116 << 10;
 /// As above.
 const STACK_BYTES_4096: usize = 152 << 10;
+/// Stack of checking a result, whatever the size of the key.
+const CHECK_STACK_BYTES: usize = 28 << 10;
 
 /// Executes `jobs` in `room`: the jobs of one key size together, up to `lanes` at once.
 pub(super) fn private<L: Batches>(room: L::Room, lanes: usize, jobs: &mut [PrivateJob<'_>]) {
@@ -41,11 +43,11 @@ pub(super) fn confirms<L: Batches>(
     if input.len() != bytes || result.len() != bytes {
         return false;
     }
-    match &key.material {
+    scrubbed::<CHECK_STACK_BYTES, _>(|| match &key.material {
         Material::Rsa2048(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
         Material::Rsa3072(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
         Material::Rsa4096(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
-    }
+    })
 }
 
 /// Executes those of `jobs` whose key `select` finds to be of its size, and takes less than `STACK`

@@ -141,7 +141,7 @@ impl Rsa {
     ///
     /// The result and the time of a job do not depend on the others. The jobs go to the kernel with
     /// the fewest lanes that hold them all, or in full batches to that with the most; jobs of
-    /// several key sizes make several batches. Uses up to 200 KiB of stack.
+    /// several key sizes make several batches. Uses up to 160 KiB of stack.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
         let kernels = self.kernels();
         let holds = |kernel: &&Kernel| kernel.lanes >= jobs.len();
@@ -162,12 +162,6 @@ impl Rsa {
         let mut kernels: Vec<_> = rooms.flat_map(of_room).collect();
         kernels.sort_by_key(|kernel| kernel.lanes);
         kernels
-    }
-
-    /// Executes one job in the portable room: `output` = `input`^d mod n.
-    #[must_use]
-    pub fn private_one(&self, key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
-        single::private(key, input, output)
     }
 }
 
@@ -191,7 +185,7 @@ impl Kernel {
     }
 
     /// Whether `result` is what the private operation makes of `input`, by the public operation.
-    /// Uses up to 60 KiB of stack.
+    /// Uses up to 32 KiB of stack.
     ///
     /// Secrets: the result. The time tells whether it is below the modulus, nothing else.
     #[must_use]
@@ -201,7 +195,7 @@ impl Kernel {
 }
 
 /// Whether `result` is what the private operation makes of `input`, as [`Kernel::confirms`] says
-/// it, in the portable room.
+/// it, in the portable room. Uses up to 72 KiB of stack.
 #[must_use]
 pub fn confirms_one(key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
     single::confirms(key, input, result)

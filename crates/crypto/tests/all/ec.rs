@@ -1,10 +1,13 @@
 //! The choice of a room, jobs and keys that must be refused, and the shape of signatures.
 
+use num_bigint::BigUint;
+use sha2::{Digest, Sha512};
 use widelane_cpu::{Policy, Room, Width};
 use widelane_crypto::ec::encoding::{EncodingError, signature_from_der, signature_to_der};
 use widelane_crypto::ec::*;
 use widelane_testkit::hex;
 use widelane_testkit::rooms::{for_each_room, supported};
+use widelane_testkit::rsa::padded;
 
 /// A private key made of one byte.
 fn private(curve: Curve, byte: u8) -> PrivateKey {
@@ -76,6 +79,39 @@ fn nonces_for_elsewhere_differ_with_all_that_they_are_made_of() {
         for other in [made(2, b"digest", 2), made(1, b"another", 2), made(1, b"digest", 3)] {
             assert_ne!(nonce, other);
         }
+    }
+}
+
+#[test]
+fn nonces_are_what_the_documentation_says() {
+    let ec = Ec::choose(&Policy::up_to(Width::W128));
+    for (curve, order) in Curve::ALL.into_iter().zip(ORDERS) {
+        let n = BigUint::from_bytes_be(&hex::decode(order));
+        let (key, entropy) = (private(curve, 7), [2; 32]);
+        // What is hashed for signatures here must not be what is hashed for those elsewhere, of
+        // whatever bytes.
+        for digest in [&b"digest"[..], b"\x01digest", b"\0digest"] {
+            let hash = |kind| Sha512::digest([key.as_bytes(), &entropy, &[kind], digest].concat());
+            let elsewhere = ec.nonce(&key, digest, &entropy).unwrap();
+            assert_eq!(elsewhere.as_bytes(), &hash(1)[..curve.bytes()]);
+            let k = padded(&(BigUint::from_bytes_be(&hash(0)) % &n), curve.bytes());
+            let public = public_bytes(&ec, &PrivateKey::from_bytes(curve, &k).unwrap());
+            let x = BigUint::from_bytes_be(&public[1..][..curve.bytes()]) % &n;
+            let mut signature = vec![0; 2 * curve.bytes()];
+            ec.sign_batch(&mut [SignJob::new(&key, digest, &entropy, &mut signature)]);
+            assert_eq!(BigUint::from_bytes_be(&signature[..curve.bytes()]), x);
+        }
+    }
+}
+
+#[test]
+fn only_pairs_of_numbers_are_encoded() {
+    assert_eq!(signature_to_der(&[1, 2]), [0x30, 6, 2, 1, 1, 2, 1, 2]);
+    for length in [0, 1, 3, 95, 97, 98] {
+        let encoded = std::panic::catch_unwind(|| signature_to_der(&vec![1; length]));
+        let message = encoded.expect_err("a panic");
+        let is_ours = message.downcast_ref::<&str>().is_some_and(|text| text.contains("numbers"));
+        assert!(is_ours, "{length} bytes");
     }
 }
 

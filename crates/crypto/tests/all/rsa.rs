@@ -223,7 +223,9 @@ fn results_are_confirmed_and_no_others() {
         input[0] = 0;
         let mut result = vec![0; input.len()];
         let rsa = Rsa::choose(&Policy::open());
-        assert_eq!(rsa.private_one(&key, &input, &mut result), Outcome::Done);
+        let mut job = PrivateJob::new(&key, &input, &mut result);
+        rsa.private_batch(std::slice::from_mut(&mut job));
+        assert_eq!(job.outcome, Outcome::Done);
         let above = padded(&(big(&result) + big(&test_key.n)), input.len() + 1);
         let mut wrong = result.clone();
         wrong[17] ^= 1;

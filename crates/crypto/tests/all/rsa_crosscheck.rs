@@ -96,8 +96,9 @@ fn every_digest_algorithm_verifies_elsewhere() {
             encode(&mut message, &mut Random::new(1));
             let mut signature = vec![0; key.size.bytes()];
             let rsa = Rsa::choose(&Policy::open());
-            let outcome = rsa.private_one(&key.private, &message.encoded, &mut signature);
-            assert_eq!(outcome, Outcome::Done);
+            let mut job = PrivateJob::new(&key.private, &message.encoded, &mut signature);
+            rsa.private_batch(std::slice::from_mut(&mut job));
+            assert_eq!(job.outcome, Outcome::Done);
             assert!(openssl_verifies(&key, &message, &signature), "{scheme:?} {algorithm:?}");
         }
     }

@@ -2,7 +2,9 @@
 //! and touch the same memory; so do good and bad paddings of a premaster secret.
 
 use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
-use widelane_crypto::rsa::{Components, Kernel, Outcome, PrivateJob, PrivateKey, Rsa};
+use widelane_crypto::rsa::{
+    Components, Kernel, Outcome, PrivateJob, PrivateKey, Rsa, confirms_one,
+};
 use widelane_kernels::mont::portable::{Modulus, Workspace};
 use widelane_testkit::rooms::{self, for_each_room_of};
 use widelane_testkit::rsa::{TestKey, test_keys};
@@ -14,6 +16,7 @@ pub fn run() {
     short_exponentiations_take_one_way();
     imports_take_one_way();
     private_operations_take_one_way();
+    checks_of_results_take_one_way();
 }
 
 fn imports_take_one_way() {
@@ -82,6 +85,32 @@ fn private_operations_take_one_way() {
             let name = kernel.map_or(room.name().to_owned(), |kernel| format!("{kernel:?}"));
             report(&name, batch_traced(&keys[..8], kernel), batch_traced(&keys[4..12], kernel));
         }
+    });
+}
+
+/// The check of a result that comes from elsewhere, of a right one, another and a wrong one.
+fn checks_of_results_take_one_way() {
+    let key = &test_keys(2048)[0];
+    for_each_room_of(&rooms::ARITHMETIC, |room, policy| {
+        let check_traced = |input: u8, damage: u8| {
+            let prepare = || {
+                let (rsa, key, input) = (Rsa::choose(policy), import(key), [input; 256]);
+                let mut result = [0; 256];
+                rsa.private_batch(&mut [PrivateJob::new(&key, &input, &mut result)]);
+                result[200] ^= damage;
+                (rsa.kernels().first().copied(), key, input, result, None)
+            };
+            trace(prepare, |(kernel, key, input, result, confirmed)| {
+                *confirmed = Some(match kernel {
+                    Some(kernel) => kernel.confirms(key, input, result),
+                    None => confirms_one(key, input, result),
+                });
+            })
+        };
+        let name = format!("check in {room}");
+        let expected = check_traced(0x42, 0).end();
+        compare(&name, expected, check_traced(0x17, 0).end());
+        compare(&name, expected, check_traced(0x17, 1).end());
     });
 }
 

@@ -5,13 +5,13 @@ use std::hint::black_box;
 
 use openssl::symm::{Cipher, encrypt};
 use widelane_cpu::features::upper_halves_in_use;
-use widelane_crypto::aead::{Aead, Algorithm, Direction, Key, Stream, TAG_BYTES};
+use widelane_crypto::aead::{Aead, AeadError, Algorithm, Direction, Key, Stream, TAG_BYTES};
 use widelane_secret::wipe;
 use widelane_testkit::leftovers::Secret;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room_of;
 
-use crate::{alone, deep_down, drop_twice};
+use crate::{alone, deep_down, drop_twice, scrub};
 
 const NONCE: [u8; 12] = *b"twelve bytes";
 /// One that AES-GCM makes its first counter block of by hashing.
@@ -38,6 +38,79 @@ fn a_message_leaves_nothing() {
                 assert_eq!(left, 0, "{algorithm:?} in {room} leaves words after {length} bytes");
             }
         });
+    }
+}
+
+/// With the tag of a genuine message that of a forged one with its nonce tells the authentication
+/// key, and so does that of a message's beginning.
+#[test]
+fn a_forged_message_leaves_no_tag() {
+    let _alone = alone();
+    for algorithm in Algorithm::ALL {
+        for_each_room_of(algorithm.rooms(), |room, policy| {
+            let aead = Aead::choose(algorithm, policy);
+            let key = aead.key(&vec![0x42; algorithm.key_bytes()]).unwrap();
+            let nonces = match algorithm {
+                Algorithm::ChaCha20Poly1305 => &[&NONCE[..]][..],
+                _ => &[&NONCE, LONG_NONCE],
+            };
+            for (length, nonce) in LENGTHS.into_iter().zip(nonces.iter().cycle()) {
+                let mut text = text(length);
+                let (secret, forged) = secret_tags(&key, nonce, &mut text);
+                scrub();
+                deep_down(|| open_forged(&key, nonce, &text, &forged));
+                let who = format!("{algorithm:?} in {room}, {length} bytes");
+                assert_eq!(secret.count(), 0, "{who}: words of a tag are left");
+            }
+        });
+    }
+}
+
+/// Seals a text; returns the words of its tag and of those of its beginnings, and a tag of which
+/// every word is another.
+#[inline(never)]
+fn secret_tags(key: &Key, nonce: &[u8], text: &mut [u8]) -> (Secret, [u8; TAG_BYTES]) {
+    let (mut secret, mut tag) = (Secret::default(), [0; TAG_BYTES]);
+    for length in [text.len().min(PIECE_BYTES), text.len()] {
+        let mut beginning = text[..length].to_vec();
+        key.seal_in_place(nonce, AAD, &mut beginning, &mut tag).unwrap();
+        add(&mut secret, &tag);
+        secret.add(&tag);
+    }
+    key.seal_in_place(nonce, AAD, text, &mut tag).unwrap();
+    let mut forged = tag;
+    forged[3] ^= 1;
+    forged[11] ^= 1;
+    wipe(&mut tag);
+    (secret, forged)
+}
+
+/// Opens at once and in pieces, and gives up behind the first piece.
+#[inline(never)]
+fn open_forged(key: &Key, nonce: &[u8], text: &[u8], forged: &[u8]) {
+    let rejected = Err(AeadError::Rejected);
+    let mut opened = text.to_vec();
+    assert_eq!(key.open(nonce, AAD, text, &mut opened, forged), rejected);
+    opened.copy_from_slice(text);
+    assert_eq!(key.open_in_place(nonce, AAD, &mut opened, forged), rejected);
+    for pieces in 1..4 {
+        opened.copy_from_slice(text);
+        let mut stream = Stream::new(key);
+        stream.start(Direction::Open, nonce).unwrap();
+        stream.aad(AAD).unwrap();
+        let (head, rest) = opened.split_at_mut(text.len().min(PIECE_BYTES));
+        match pieces {
+            1 => stream.update_in_place(&mut [head, rest].concat()).unwrap(),
+            2 => {
+                stream.update_in_place(head).unwrap();
+                stream.update_in_place(rest).unwrap();
+            }
+            _ => {
+                stream.update_in_place(head).unwrap();
+                continue;
+            }
+        }
+        assert_eq!(stream.verify(forged), rejected);
     }
 }
 
@@ -119,7 +192,6 @@ fn secret_key(aead: &Aead, seed: u64) -> (Secret, Key) {
         wipe(&mut sealed);
     }
     assert_ne!(secret.count(), 0, "a key in use is found");
-    // What OpenSSL and the search have left on the stack is no affair of ours.
     scrub();
     let key = aead.key(&bytes).unwrap();
     wipe(&mut bytes);
@@ -166,11 +238,6 @@ fn multiply(left: u128, right: u128) -> u128 {
 fn add_both(secret: &mut Secret, block: u128) {
     secret.add(&block.to_be_bytes());
     secret.add(&block.to_le_bytes());
-}
-
-#[inline(never)]
-fn scrub() {
-    wipe(&mut [0u64; 4096]);
 }
 
 /// Adds bytes as the words that a register stores.

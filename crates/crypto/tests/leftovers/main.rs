@@ -12,6 +12,8 @@ mod rsa;
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use widelane_secret::wipe;
+
 /// Does something far down the stack, where what it leaves is not overwritten by the search.
 #[inline(never)]
 fn deep_down<T>(work: impl FnOnce() -> T) -> T {
@@ -20,6 +22,13 @@ fn deep_down<T>(work: impl FnOnce() -> T) -> T {
     let done = work();
     black_box(&mut above);
     done
+}
+
+/// Wipes the stack below its caller: what other libraries and a search have left there is no affair
+/// of ours.
+#[inline(never)]
+fn scrub() {
+    wipe(&mut [0u64; 8192]);
 }
 
 /// Drops a key and, after a look at it, one that was made of it.

@@ -24,36 +24,15 @@ pub(crate) struct Cipher {
 impl Cipher {
     /// Expands a key (FIPS 197, 5.2).
     pub(crate) fn expand(&mut self, key: KeyBytes<'_>) {
-        let mut words = [[0; 4]; 4 * ROUND_KEYS_MAX];
-        let (count, key_words) = (4 * (key.rounds() + 1), key.bytes().len() / 4);
-        words[..key_words].copy_from_slice(key.bytes().as_chunks().0);
-        let mut constant = 1u8;
-        // The word's number modulo the length of the key, without an instruction that divides.
-        let mut place = 0;
-        for index in key_words..count {
-            let mut word = words[index - 1];
-            if place == 0 {
-                word.rotate_left(1);
-                word = substitute_word(word);
-                word[0] ^= constant;
-                constant = (constant << 1) ^ ((constant >> 7) * 0x1b);
-            } else if key_words == 8 && place == 4 {
-                word = substitute_word(word);
-            }
-            for (byte, before) in word.iter_mut().zip(words[index - key_words]) {
-                *byte ^= before;
-            }
-            words[index] = word;
-            place = if place + 1 == key_words { 0 } else { place + 1 };
-        }
+        let mut words = [0; 4 * ROUND_KEYS_MAX];
+        key.expand(&mut words, substitute_word);
         self.rounds = key.rounds();
         for (slices, words) in self.round_keys.iter_mut().zip(words.as_chunks::<4>().0) {
-            let mut block = [0; BLOCK_BYTES];
-            block.copy_from_slice(words.as_flattened());
-            *slices = pack(&[block; BLOCKS]);
-            wipe(&mut block);
+            let mut block = words.map(u32::to_le_bytes);
+            *slices = pack(&[*block.as_flattened().first_chunk().expect("a block"); BLOCKS]);
+            wipe(block.as_flattened_mut());
         }
-        wipe(words.as_flattened_mut());
+        wipe(&mut words);
     }
 
     /// The round keys, the first one first.
@@ -173,13 +152,13 @@ pub(crate) fn double([p0, p1, p2, p3, p4, p5, p6, p7]: Slices) -> Slices {
     [p7, p0 ^ p7, p1, p2 ^ p7, p3 ^ p7, p4, p5, p6]
 }
 
-fn substitute_word(word: [u8; 4]) -> [u8; 4] {
+fn substitute_word(word: u32) -> u32 {
     let mut block = [0; BLOCK_BYTES];
-    block[..4].copy_from_slice(&word);
+    block[..4].copy_from_slice(&word.to_le_bytes());
     let mut slices = pack(&[block; BLOCKS]);
     substitute(&mut slices);
     let [block, ..] = unpack(slices);
-    [block[0], block[1], block[2], block[3]]
+    u32::from_le_bytes([block[0], block[1], block[2], block[3]])
 }
 
 /// The S-box on every byte: the circuit of Boyar and Peralta, "A small depth-16 circuit for the AES

@@ -12,24 +12,7 @@ use super::key::{KeyBytes, ROUND_KEYS_MAX};
 #[target_feature(enable = "aes,avx")]
 pub(crate) fn expand_rounds(key: KeyBytes<'_>, round_keys: &mut [[u64; 2]; ROUND_KEYS_MAX]) {
     let mut words = [0; 4 * ROUND_KEYS_MAX];
-    let (count, key_words) = (4 * (key.rounds() + 1), key.bytes().len() / 4);
-    for (word, bytes) in words.iter_mut().zip(key.bytes().as_chunks::<4>().0) {
-        *word = u32::from_le_bytes(*bytes);
-    }
-    let mut constant = 1u32;
-    // The word's number modulo the length of the key, without an instruction that divides.
-    let mut place = 0;
-    for index in key_words..count {
-        let mut word = words[index - 1];
-        if place == 0 {
-            word = substitute(word).rotate_right(8) ^ constant;
-            constant = (constant << 1) ^ ((constant >> 7) * 0x11b);
-        } else if key_words == 8 && place == 4 {
-            word = substitute(word);
-        }
-        words[index] = words[index - key_words] ^ word;
-        place = if place + 1 == key_words { 0 } else { place + 1 };
-    }
+    key.expand(&mut words, |word| substitute(word));
     for (half, pair) in round_keys.as_flattened_mut().iter_mut().zip(words.as_chunks::<2>().0) {
         *half = u64::from(pair[0]) | u64::from(pair[1]) << 32;
     }

@@ -37,6 +37,34 @@ impl<'a> KeyBytes<'a> {
             KeyBytes::Aes256(key) => key,
         }
     }
+
+    /// Expands the key (FIPS 197, 5.2) by a function that applies the S-box to each byte of a word.
+    /// Words are little-endian; those beyond the round keys stay as they are.
+    #[inline(always)]
+    pub(super) fn expand(
+        self,
+        words: &mut [u32; 4 * ROUND_KEYS_MAX],
+        substitute: impl Fn(u32) -> u32,
+    ) {
+        let (count, key_words) = (4 * (self.rounds() + 1), self.bytes().len() / 4);
+        for (word, bytes) in words.iter_mut().zip(self.bytes().as_chunks::<4>().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        let mut constant = 1u32;
+        // The word's number modulo the length of the key, without an instruction that divides.
+        let mut place = 0;
+        for index in key_words..count {
+            let mut word = words[index - 1];
+            if place == 0 {
+                word = substitute(word).rotate_right(8) ^ constant;
+                constant = (constant << 1) ^ ((constant >> 7) * 0x11b);
+            } else if key_words == 8 && place == 4 {
+                word = substitute(word);
+            }
+            words[index] = words[index - key_words] ^ word;
+            place = if place + 1 == key_words { 0 } else { place + 1 };
+        }
+    }
 }
 
 /// Round keys for the longest key there is.

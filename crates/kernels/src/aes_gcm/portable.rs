@@ -5,6 +5,7 @@
 use widelane_secret::wipe;
 
 use super::bitslice::{BLOCKS, Cipher};
+use super::field::FOLDING;
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message, later_counter, lengths_block};
 use crate::stack::wiped;
@@ -157,9 +158,6 @@ fn close_body(key: &Key, sum: &mut Block) {
     let middle = carryless(low ^ high, h_low ^ h_high) ^ low_part ^ high_part;
     *sum = (fold(fold(low_part) ^ middle) ^ high_part).to_be_bytes();
 }
-
-/// u^63 + u^62 + u^57: what a coefficient below u^64 turns into, 64 places higher.
-const FOLDING: u64 = 0xc200_0000_0000_0000;
 
 /// Multiplies by u^(−64).
 fn fold(value: u128) -> u128 {

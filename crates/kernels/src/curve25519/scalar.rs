@@ -6,10 +6,12 @@ use core::array;
 
 use widelane_secret::Mask;
 
+use crate::digits::inverse;
+
 /// The order.
 const ORDER: [u64; 4] = [0x5812_631a_5cf5_d3ed, 0x14de_f9de_a2f7_9cd6, 0, 1 << 60];
 /// −1/order modulo 2^64.
-const NEGATED_INVERSE: u64 = negated_inverse();
+const NEGATED_INVERSE: u64 = inverse(ORDER[0]).wrapping_neg();
 /// R modulo the order.
 const R: [u64; 4] = power_of_two(256);
 /// R² modulo the order.
@@ -63,7 +65,8 @@ impl Scalar {
     }
 }
 
-fn words(bytes: &[u8; 32]) -> [u64; 4] {
+/// The words of a little-endian number.
+pub(super) fn words(bytes: &[u8; 32]) -> [u64; 4] {
     let (words, _) = bytes.as_chunks();
     array::from_fn(|index| u64::from_le_bytes(words[index]))
 }
@@ -115,16 +118,6 @@ fn subtract(x: &[u64; 4], y: &[u64; 4]) -> ([u64; 4], bool) {
         word
     });
     (difference, borrow)
-}
-
-const fn negated_inverse() -> u64 {
-    // Newton: an odd number is its own inverse modulo 8, and each step doubles the bits.
-    let (mut inverse, mut step) = (ORDER[0], 0);
-    while step < 5 {
-        inverse = inverse.wrapping_mul(2u64.wrapping_sub(ORDER[0].wrapping_mul(inverse)));
-        step += 1;
-    }
-    inverse.wrapping_neg()
 }
 
 /// 2^exponent modulo the order.

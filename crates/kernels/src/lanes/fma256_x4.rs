@@ -110,7 +110,7 @@ impl Fma256x4 {
 
     /// The product of two limbs is 2^51·(high − `SHORT_HIGH`) + (low − `SHORT_LOW`).
     ///
-    /// Requires: −2^15 < a, b < 2^51 + 2^16.
+    /// Requires: −2^15 < a, b < 2^51 + 2^16; rounding to nearest.
     /// Ensures:  −2^50 ≤ low − `SHORT_LOW` ≤ 2^50.
     /// Secrets:  a, b. No operand or result is subnormal, which is what the time of these
     ///           instructions would depend on.
@@ -134,6 +134,20 @@ impl Fma256x4 {
     ) -> [Self; 2] {
         // SAFETY: the token exists only where the machine has AVX2 and FMA.
         unsafe { add_short_product([low, high], digit, factor) }
+    }
+
+    /// Runs a kernel while MXCSR rounds to nearest and masks all exceptions, and restores it. In
+    /// another rounding mode of the program, halves of products would leave their range; and if it
+    /// has unmasked the exception for inexact results, the first product would end it.
+    #[inline(always)]
+    pub(crate) fn in_own_mode<T>(kernel: impl FnOnce() -> T) -> T {
+        let before = mxcsr();
+        // SAFETY: as the function requires.
+        unsafe { set_mxcsr(MXCSR) };
+        let output = kernel();
+        // SAFETY: as the function requires.
+        unsafe { set_mxcsr(before) };
+        output
     }
 
     /// The product of the low halves of words.
@@ -213,11 +227,11 @@ unsafe fn set_mxcsr(value: u32) {
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags)) };
 }
 
-/// Runs kernels as in a program that has set a rounding mode, 0 to 3, and returns whether that mode
-/// is still set afterwards.
+/// Runs kernels as in a program that has set a rounding mode, 0 to 3, and unmasked all exceptions:
+/// a product that is computed so ends the process. Returns whether MXCSR is what it was.
 #[cfg(test)]
 pub(crate) fn with_rounding<T>(mode: u32, kernels: impl FnOnce() -> T) -> (T, bool) {
-    let of_program = MXCSR | mode << 13;
+    let of_program = mode << 13;
     // SAFETY: the kernels set what they need, and nothing else computes before it is put back.
     unsafe { set_mxcsr(of_program) };
     let output = kernels();
@@ -228,17 +242,9 @@ pub(crate) fn with_rounding<T>(mode: u32, kernels: impl FnOnce() -> T) -> (T, bo
 }
 
 impl Lanes for Fma256x4 {
-    /// Sets MXCSR to round to nearest, and restores it: in another mode of the program, halves of
-    /// products would leave their range.
     #[inline(always)]
     fn enter<T: Task<Self>>(room: Fma256, task: T) -> T::Output {
-        let before = mxcsr();
-        // SAFETY: as the function requires.
-        unsafe { set_mxcsr(MXCSR) };
-        let output = Self::call(room, task);
-        // SAFETY: as the function requires.
-        unsafe { set_mxcsr(before) };
-        output
+        Self::in_own_mode(|| Self::call(room, task))
     }
 
     #[inline(always)]

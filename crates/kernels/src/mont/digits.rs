@@ -14,6 +14,11 @@ pub(super) const SHORT_MASK: u64 = (1 << SHORT_BITS) - 1;
 /// Bytes in two digits.
 const PAIR_BYTES: usize = 13;
 
+/// Bytes of a modulus of `D` digits, which carry 51.2 bits of it on average.
+pub(super) const fn modulus_bytes<const D: usize>() -> usize {
+    D / 5 * 32
+}
+
 /// Reads a big-endian number of at most `52·D` bits, D even; the lowest digit comes first.
 pub(super) fn from_bytes<const D: usize>(bytes: &[u8]) -> [u64; D] {
     debug_assert!(bytes.len() <= D / 2 * PAIR_BYTES);

@@ -2,7 +2,7 @@
 
 use widelane_secret::{Mask, wipe};
 
-use super::digits::{from_bytes, to_bytes};
+use super::digits::{from_bytes, modulus_bytes, to_bytes};
 use super::modulus::{BlockModulus, Modulus, ShortModulus};
 
 /// The big-endian numbers of an RSA key with two primes, already validated.
@@ -72,16 +72,14 @@ impl<const HALF: usize, const FULL: usize> CrtKey<HALF, FULL> {
             qinv,
         }
     }
-}
 
-impl<const HALF: usize, const FULL: usize> CrtKey<HALF, FULL> {
     /// A number that is as long as the modulus.
     ///
     /// # Panics
     ///
     /// Panics if it is not (`51.2·FULL` bits).
     pub(super) fn modulus_digits(&self, number: &[u8]) -> [u64; FULL] {
-        assert_eq!(number.len(), FULL / 5 * 32, "a number is as long as its modulus");
+        assert_eq!(number.len(), modulus_bytes::<FULL>(), "a number is as long as its modulus");
         from_bytes(number)
     }
 }
@@ -96,8 +94,7 @@ impl<const HALF: usize, const FULL: usize> Drop for CrtKey<HALF, FULL> {
 
 /// Whether two numbers are the same, having read all of both.
 pub(super) fn are_equal<const D: usize>(x: &[u64; D], y: &[u64; D]) -> bool {
-    let difference = x.iter().zip(y).fold(0, |seen, (x, y)| seen | (x ^ y));
-    Mask::is_zero(difference).declassify()
+    Mask::equal_words(x, y).declassify()
 }
 
 /// One private-key operation of a batch.
@@ -120,10 +117,8 @@ impl<const HALF: usize, const FULL: usize> CrtJob<'_, HALF, FULL> {
     ///
     /// Panics if input or output is not as long as the modulus (`51.2·FULL` bits).
     pub(super) fn input_digits(&self) -> [u64; FULL] {
-        let modulus_bytes = FULL / 5 * 32;
-        assert_eq!(self.input.len(), modulus_bytes, "an input is as long as its modulus");
-        assert_eq!(self.output.len(), modulus_bytes, "an output is as long as its modulus");
-        from_bytes(self.input)
+        assert_eq!(self.output.len(), self.input.len(), "an output is as long as its modulus");
+        self.key.modulus_digits(self.input)
     }
 
     /// Gives the verdict, and lets the result go if its public power is the input.

@@ -8,7 +8,7 @@ use core::array;
 
 use widelane_secret::wipe;
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK};
+use super::digits::{DIGIT_BITS, DIGIT_MASK, modulus_bytes};
 use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::Modulus;
 
@@ -300,7 +300,7 @@ impl Halves {
 
 /// Runs private-key operations of one size, as many as the lanes hold at most.
 ///
-/// Needs some 60 kB (RSA-2048) to 120 kB (RSA-4096) of stack.
+/// Needs up to 80 KiB (RSA-2048) to 152 KiB (RSA-4096) of stack.
 ///
 /// # Panics
 ///
@@ -330,11 +330,6 @@ pub(super) fn private_crt<const LANES: usize, const HALF: usize, const FULL: usi
     }
     wipe(results.as_flattened_mut());
     room.wipe_registers();
-}
-
-/// Bytes of an RSA modulus of `FULL` digits: digits carry 51.2 bits of it on average.
-const fn modulus_bytes<const FULL: usize>() -> usize {
-    FULL / 5 * 32
 }
 
 /// Computes c^d mod n for each lane from its two halves.
@@ -427,7 +422,7 @@ fn exponentiate<const LANES: usize, const D: usize>(
     }
     let mut exponent = Lanes::<D, LANES>::ZERO;
     exponent.fill(|lane, i| exponents[lane][i]);
-    let windows = (modulus_bytes::<D>() * 8).div_ceil(WINDOW_BITS);
+    let windows = (8 * modulus_bytes::<D>()).div_ceil(WINDOW_BITS);
     let mut index = exponent.window(windows - 1);
     workspace.square_and_select(room, 0, table, index);
     workspace.x = workspace.y;

@@ -49,7 +49,7 @@ pub trait Batches: Alone {
     /// `lanes` jobs.
     ///
     /// Every job gets a verdict; outputs are zeros unless it is [`Done`](Verdict::Done).
-    /// Needs up to 200 kB of stack.
+    /// Needs up to 152 KiB of stack.
     ///
     /// # Panics
     ///

@@ -3,6 +3,7 @@
 use widelane_secret::{Mask, wipe};
 
 use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, SHORT_MASK, from_bytes, repack};
+use crate::digits::inverse;
 
 /// An odd modulus of `D` digits and what is computed from it once per key. Wiped on drop.
 ///
@@ -65,7 +66,7 @@ impl<const D: usize> Modulus<D> {
         );
         assert!(bytes.last().is_some_and(|byte| byte & 1 == 1), "a modulus is odd");
         let m = from_bytes(bytes);
-        let k0 = negated_inverse(m[0]);
+        let k0 = inverse(m[0]).wrapping_neg() & DIGIT_MASK;
         let mut modulus = Modulus {
             m,
             m1: BlockModulus::<1, D>::new(&m, k0).m1,
@@ -266,15 +267,6 @@ impl<const D: usize> Drop for Modulus<D> {
         }
         wipe(core::slice::from_mut(&mut self.k0));
     }
-}
-
-/// Computes −1/m modulo 2^52 for odd m by Newton's iteration: each step doubles the correct bits.
-fn negated_inverse(m: u64) -> u64 {
-    let mut inverse = m; // 3 bits: m·m = 1 modulo 8
-    for _ in 0..5 {
-        inverse = inverse.wrapping_mul(2u64.wrapping_sub(m.wrapping_mul(inverse)));
-    }
-    inverse.wrapping_neg() & DIGIT_MASK
 }
 
 /// Computes 2^bits − m for 0 < m < 2^bits.

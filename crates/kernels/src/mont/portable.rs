@@ -6,6 +6,8 @@
 
 use widelane_secret::{Mask, wipe};
 
+use crate::digits::inverse;
+
 /// Bits of the exponent that one table lookup consumes; five is best from 1024 to 2048 bits.
 const WINDOW_BITS: usize = 5;
 /// Powers of the base in the table.
@@ -37,10 +39,8 @@ impl<const LIMBS: usize> Modulus<LIMBS> {
         if limbs[0] & 1 == 0 || limbs[LIMBS - 1] >> 63 == 0 {
             return None;
         }
-        // Newton: an odd number is its own inverse modulo 8, and each step doubles the bits.
-        let inverse = (0..5)
-            .fold(limbs[0], |x, _| x.wrapping_mul(2u64.wrapping_sub(limbs[0].wrapping_mul(x))));
-        let mut modulus = Modulus { limbs: *limbs, k0: inverse.wrapping_neg(), rr: [0; LIMBS] };
+        let k0 = inverse(limbs[0]).wrapping_neg();
+        let mut modulus = Modulus { limbs: *limbs, k0, rr: [0; LIMBS] };
         // With its top bit set, R mod m is 2^(64·LIMBS) - m: the Montgomery form of 1. Doublings
         // make it that of 2^d, and each squaring doubles d until it is 64·LIMBS, the Montgomery
         // form of R.
@@ -212,6 +212,7 @@ impl<const LIMBS: usize> Modulus<LIMBS> {
 impl<const LIMBS: usize> Drop for Modulus<LIMBS> {
     fn drop(&mut self) {
         wipe(&mut self.limbs);
+        wipe(core::slice::from_mut(&mut self.k0));
         wipe(&mut self.rr);
     }
 }

@@ -10,7 +10,8 @@ use super::element::{Element, Prime};
 use super::inverse::Invert;
 use super::job::{DeriveJob, GenerateJob, Verdict, VerifyJob};
 use super::multiply::{Multiply, MultiplyBase};
-use super::point::{Affine, Coordinate, Jacobian};
+use super::point::{Affine, Jacobian};
+use super::sign::has_x;
 use crate::digits::{from_bytes, is_zero, less, to_bytes};
 use crate::lanes::{LaneMask, Lanes};
 use crate::registers::Task;
@@ -131,19 +132,7 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Verify<'_, '_, C, D> {
         let of_public = L::call(room, Multiply { scalar: u2, point: public });
         let sum = of_base.plus_any(infinite, of_public);
 
-        // x/z² = r modulo n, where x/z² is r or, if that is below p, r + n.
-        let zz = sum.z.squared();
-        let x = sum.x.canonical();
-        let r_coordinate = |offset: &[u64; D]| {
-            let offset = Element::<C::Order, L, D>::splat(room, offset);
-            let number = r.plus(offset).carry();
-            Coordinate::<C, L, D>::from_digits(number.0)
-        };
-        let scaled = |number: Coordinate<C, L, D>| number.enter_montgomery().times(zz).canonical();
-        let second = r_coordinate(&order.m);
-        let is_below_p = second.canonical().equals(second);
-        let good = x.equals(scaled(r_coordinate(&[0; D]))) | x.equals(scaled(second)) & is_below_p;
-        let good = good & !sum.z.canonical().is_zero();
+        let good = has_x(room, sum, r);
         for (lane, job) in self.jobs.iter_mut().enumerate() {
             job.verdict = judge(ranges[lane] && good.declassify(lane), || {});
         }

@@ -1,11 +1,11 @@
 //! What a batch works on: keys, jobs, and what became of them.
 
-use widelane_secret::wipe;
+use widelane_secret::{Mask, wipe};
 
 use super::curve::Curve;
 use super::element::{Element, Prime};
 use super::point::Affine;
-use crate::digits::{difference, from_bytes, is_zero, less, to_bytes};
+use crate::digits::{difference, from_bytes, less, to_bytes};
 use crate::lanes::Portable;
 
 /// What became of a job.
@@ -87,11 +87,15 @@ pub struct VerifyJob<'a, const D: usize> {
 impl<const D: usize> Scalar<D> {
     /// Reads a big-endian number of as many bytes as n; `None` unless it is from 1 to n − 1.
     pub fn from_bytes<C: Curve<D>>(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() != C::BYTES {
+            return None;
+        }
         let n = &<C::Order as Prime<D>>::MODULUS.m;
         let digits = from_bytes(bytes);
-        let is_in_range = !is_zero(&digits) & less(&digits, n);
+        let is_zero = Mask::equal_words(&digits, &[0; D]).declassify();
+        let is_in_range = !is_zero & less(&digits, n);
         let scalar = Scalar { digits, negated: difference(n, &digits) };
-        (bytes.len() == C::BYTES && is_in_range).then_some(scalar)
+        is_in_range.then_some(scalar)
     }
 }
 

@@ -230,11 +230,12 @@ pub(super) fn has_x<C: Curve<D>, L: Lanes, const D: usize>(
     r: Element<C::Order, L, D>,
 ) -> LaneMask {
     let (x, zz) = (point.x.canonical(), point.z.squared());
-    let is_x = |number: Element<C::Order, L, D>| {
-        let number = Coordinate::<C, L, D>::from_digits(number.0).enter_montgomery();
-        number.times(zz).canonical().equals(x)
-    };
+    let is_x =
+        |number: Coordinate<C, L, D>| number.enter_montgomery().times(zz).canonical().equals(x);
     let n = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.m);
-    // Where z is 0, and x as well, any r would do. x is below p, and p below 2·n.
-    !zz.canonical().is_zero() & (is_x(r) | is_x(r.plus(n).carry()))
+    let first = Coordinate::<C, L, D>::from_digits(r.0);
+    let second = Coordinate::<C, L, D>::from_digits(r.plus(n).carry().0);
+    // Where z is 0, and x as well, any r would do. Elsewhere x/z² is below p, and p below 2·n.
+    let is_below_p = second.canonical().equals(second);
+    !zz.canonical().is_zero() & (is_x(first) | is_x(second) & is_below_p)
 }

@@ -1,7 +1,7 @@
 //! Elements against arbitrary-precision numbers, in every room; the generators' tables.
 
-use std::vec;
 use std::vec::Vec;
+use std::{eprintln, vec};
 
 use num_bigint::BigUint;
 use widelane_cpu::{Fma256, Ifma256, Ifma512, Room};
@@ -12,13 +12,14 @@ use super::curve::Curve;
 use super::door::CurveLanes;
 use super::element::{Element, Field, Prime};
 use super::inverse::{Invert, InvertBoth, InvertSideBySide};
-use super::job::{Scalar, SignJob, Verdict};
+use super::job::{DeriveJob, GenerateJob, Point, Scalar, SignJob, Verdict, VerifyJob};
 use super::p256::{P256, P256Field, P256Order};
 use super::p384::{P384, P384Field, P384Order};
 use super::point::{Coordinate, Jacobian};
 use super::scalar::{Windows, window_count};
 use super::sign::has_x;
 use crate::digits::{DIGIT_BITS, Modulus};
+use crate::lanes::fma256_x4::with_rounding;
 use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable};
 use crate::registers::{Register, Task};
 
@@ -248,6 +249,59 @@ fn coordinates_are_told_apart<C: Curve<D>, L: Lanes, const D: usize>(room: L::Ro
                 }
             }
         }
+    }
+    // r + n is p, which has no coordinate: modulo n, an x of zero is no such r.
+    let [x, z] = [BigUint::ZERO, one].map(|number| Element::splat(room, &digits::<D>(&number)));
+    let r = Element::splat(room, &digits::<D>(&(&p - &n)));
+    let found = L::call(room, HasX::<C, L, D> { x: &x, z: &z, r: &r });
+    assert!((0..L::LANES).all(|lane| !found.declassify(lane)));
+}
+
+#[test]
+fn scalars_of_another_length_are_refused() {
+    for bytes in [0, 31, 33, 48, 64] {
+        assert!(Scalar::from_bytes::<P256>(&vec![0; bytes]).is_none(), "{bytes} bytes");
+        assert!(Scalar::from_bytes::<P256>(&vec![1; bytes]).is_none(), "{bytes} bytes");
+    }
+    for bytes in [32, 47, 49, 53, 96] {
+        assert!(Scalar::from_bytes::<P384>(&vec![1; bytes]).is_none(), "{bytes} bytes");
+    }
+}
+
+/// What every kind of job makes of the same operands.
+fn results<L: CurveLanes<C, D>, C: Curve<D>, const D: usize>(room: L::Room) -> Vec<Vec<u8>> {
+    let verdict = Verdict::Pending;
+    let private = &Scalar::from_bytes::<C>(&vec![7; C::BYTES]).expect("a private key");
+    let (mut public, mut shared) = (vec![0; 2 * C::BYTES], vec![0; C::BYTES]);
+    L::generate(room, &mut [GenerateJob { private, public: &mut public, verdict }]);
+    let peer = &Point::from_bytes::<C>(&public).expect("a point");
+    L::derive(room, &mut [DeriveJob { private, peer, shared: &mut shared, verdict }]);
+    let (nonce, digest) = (&[3; 64], &[5; 32]);
+    let mut signature = vec![0; 2 * C::BYTES];
+    let mut job = SignJob { private, nonce, digest, signature: &mut signature, verdict };
+    L::sign(room, std::slice::from_mut(&mut job));
+    let (_, alone) = sign_alone::<L, C, D>(room, private, nonce);
+    let mut job = VerifyJob { public: peer, digest, signature: &signature, verdict };
+    L::verify(room, std::slice::from_mut(&mut job));
+    let is_good = vec![u8::from(job.verdict == Verdict::Done)];
+    vec![public, shared, signature, alone, is_good]
+}
+
+/// Products of double-precision numbers are rounded to nearest whatever the program has set, which
+/// it finds again.
+#[test]
+fn the_rounding_mode_of_the_program_does_not_matter() {
+    let Some(room) = Fma256::enter(&widelane_cpu::Policy::open()) else {
+        eprintln!("room fma256 is closed here: nothing was tested");
+        return;
+    };
+    let expected = [results::<Portable, P256, 5>(()), results::<Portable, P384, 8>(())];
+    assert!(expected.iter().all(|results| results[4] == [1]));
+    for mode in 0..4 {
+        let found = with_rounding(mode, || {
+            [results::<Fma256x4, P256, 5>(room), results::<Fma256x4, P384, 8>(room)]
+        });
+        assert_eq!(found, (expected.clone(), true), "mode {mode}");
     }
 }
 

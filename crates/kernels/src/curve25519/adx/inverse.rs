@@ -23,15 +23,7 @@ const ROUND_STEPS: u32 = 59;
 const ROUNDS: u32 = 10;
 
 /// 1/19 modulo 2^64.
-const INVERSE_OF_19: i64 = {
-    // Newton: an odd number is its own inverse modulo 8, and each step doubles the bits.
-    let (mut inverse, mut step) = (19i64, 0);
-    while step < 5 {
-        inverse = inverse.wrapping_mul(2i64.wrapping_sub(inverse.wrapping_mul(19)));
-        step += 1;
-    }
-    inverse
-};
+const INVERSE_OF_19: i64 = crate::digits::inverse(19).cast_signed();
 
 type Digits = [i64; DIGITS];
 

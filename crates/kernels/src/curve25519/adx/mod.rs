@@ -16,7 +16,9 @@ use widelane_cpu::Adx;
 use widelane_secret::Mask;
 
 use self::field::{Element, Factor};
-use crate::lanes::LaneMask;
+use super::ladder::{changes, clamp};
+use super::scalar::words;
+use crate::lanes::{LaneMask, Portable};
 
 /// A point x : z, as x + z and x − z.
 #[derive(Clone, Copy)]
@@ -34,7 +36,7 @@ pub(super) fn x25519(
     result: &mut [u8; 32],
 ) -> LaneMask {
     let u = Element::from_words(room, words(point));
-    let mut changes = changes(clamp(words(scalar)));
+    let mut changes = changes::<Portable>(clamp(words(scalar)));
     // The highest bit of a scalar is that of 254 and always set: what follows is twice the point,
     // and the point. Of 253 to 3 each is looked at; the lower ones are zero.
     let mut summed = Point::from((u, Element::small(room, 1)));
@@ -102,20 +104,4 @@ fn step(left: &Point, right: &Point, u: &Element, second: u64) -> (Point, Point)
     let summed_x = sum.square();
     let summed = Point::from((summed_x, summed_z));
     (Point::from((doubled_x, doubled_z)), summed)
-}
-
-/// The words of a little-endian number.
-fn words(bytes: &[u8; 32]) -> [u64; 4] {
-    let (words, _) = bytes.as_chunks();
-    core::array::from_fn(|index| u64::from_le_bytes(words[index]))
-}
-
-/// Makes a private key a scalar: a multiple of 8 with bit 254 as its highest.
-fn clamp([w0, w1, w2, w3]: [u64; 4]) -> [u64; 4] {
-    [w0 & !7, w1, w2, w3 & u64::MAX >> 2 | 1 << 62]
-}
-
-/// Where a bit differs from the next higher one: there the ladder changes sides.
-fn changes([w0, w1, w2, w3]: [u64; 4]) -> [u64; 4] {
-    [w0 ^ (w0 >> 1 | w1 << 63), w1 ^ (w1 >> 1 | w2 << 63), w2 ^ (w2 >> 1 | w3 << 63), w3 ^ w3 >> 1]
 }

@@ -27,9 +27,10 @@ use self::number::{ENTRIES, Factors, Number, Select};
 use self::pairs::{COUNT, Multiplier, Pair, PairTable};
 use self::products::Products;
 use self::rows::Rows;
-use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, repack};
+use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, modulus_bytes, repack};
 use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::{Modulus, ShortModulus};
+use crate::digits::less;
 use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Lanes};
 use crate::registers::Register;
 
@@ -153,11 +154,13 @@ impl Alone for Fma256x4 {
         key: &CrtKey<HALF, FULL>,
         input: &[u64; FULL],
     ) -> [[u64; HALF]; COUNT] {
-        by_size!(HALF:
-            20 => exponentiate_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input),
-            30 => exponentiate_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input),
-            40 => exponentiate_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input),
-        )
+        Self::in_own_mode(|| {
+            by_size!(HALF:
+                20 => exponentiate_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input),
+                30 => exponentiate_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input),
+                40 => exponentiate_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input),
+            )
+        })
     }
 
     fn confirms<const HALF: usize, const FULL: usize>(
@@ -166,11 +169,13 @@ impl Alone for Fma256x4 {
         input: &[u64; FULL],
         result: &[u64; FULL],
     ) -> bool {
-        by_size!(HALF:
-            20 => confirms_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input, result),
-            30 => confirms_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input, result),
-            40 => confirms_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input, result),
-        )
+        Self::in_own_mode(|| {
+            by_size!(HALF:
+                20 => confirms_pair::<Fma256Multiplier<11>, _, _, _, _>(room, key, input, result),
+                30 => confirms_pair::<Fma256Multiplier<16>, _, _, _, _>(room, key, input, result),
+                40 => confirms_pair::<Fma256Multiplier<21>, _, _, _, _>(room, key, input, result),
+            )
+        })
     }
 }
 
@@ -204,7 +209,7 @@ pub fn private_crt<L: Alone, const HALF: usize, const FULL: usize>(
 }
 
 /// Whether `result` is below the modulus, and raised to the public exponent is `input`. Needs up to
-/// 16 kB of stack.
+/// 28 KiB of stack.
 ///
 /// Secrets: the result. The time tells whether it is below the modulus, nothing else.
 ///
@@ -218,12 +223,8 @@ pub fn confirms<L: Alone, const HALF: usize, const FULL: usize>(
     result: &[u8],
 ) -> bool {
     let [input, mut result] = [input, result].map(|number| key.modulus_digits(number));
-    let below = |borrow: u64, (digit, of_modulus): (&u64, &u64)| {
-        digit.wrapping_sub(*of_modulus).wrapping_sub(borrow) >> 63
-    };
-    let is_below = result.iter().zip(&key.n.m).fold(0, below) == 1;
     let mut is_right = false;
-    if is_below {
+    if less(&result, &key.n.m) {
         is_right = L::confirms(room, key, &input, &result);
         L::wipe_registers(room);
     }
@@ -317,7 +318,7 @@ fn exponentiate<L: Digits, const R: usize, const HALF: usize, const FULL: usize>
             L::call(room, Select { table, index, target: &mut stream.factors().y });
         }
     };
-    let windows = (HALF * 256 / 5).div_ceil(WINDOW_BITS);
+    let windows = (8 * modulus_bytes::<HALF>()).div_ceil(WINDOW_BITS);
     select(&mut streams, windows - 1);
     for stream in &mut streams {
         stream.factors().x = stream.factors().y;
@@ -357,7 +358,7 @@ where
 
     let exponents = [&key.dp, &key.dq];
     let indices = |window| exponents.map(|exponent| bits_of_window(exponent, window));
-    let windows = (HALF * 256 / 5).div_ceil(WINDOW_BITS);
+    let windows = (8 * modulus_bytes::<HALF>()).div_ceil(WINDOW_BITS);
     // One, times the highest digits of the exponents.
     multiplier.set_x(room, &table[0]);
     multiplier.select(room, &table, indices(windows - 1));

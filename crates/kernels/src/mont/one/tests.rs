@@ -1,7 +1,7 @@
 //! Tests of mont::one: every way to multiply pairs of numbers against num-bigint.
 
 use std::vec::Vec;
-use std::{array, vec};
+use std::{array, eprintln, vec};
 
 use num_bigint::BigUint;
 use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy, Room};
@@ -9,14 +9,14 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rsa::{TestKey, padded, test_keys};
 
 use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK};
-use super::super::key::{CrtKey, CrtParts};
+use super::super::key::{CrtJob, CrtKey, CrtParts, Verdict};
 use super::super::modulus::{Modulus, ShortModulus};
 use super::fma256::Fma256Multiplier;
 use super::pairs::{COUNT, Multiplier, Pair};
 use super::products::Products;
-use super::{Operation, confirms_pair, exponentiate_pair, recombine};
-use crate::lanes::Fma256x4;
-use crate::lanes::{Array, Ifma256x4, Ifma512x8};
+use super::{Operation, confirms, confirms_pair, exponentiate_pair, private_crt, recombine};
+use crate::lanes::fma256_x4::with_rounding;
+use crate::lanes::{Array, Fma256x4, Ifma256x4, Ifma512x8};
 use crate::registers::Register;
 
 /// The shortest modulus, the longest, or a random one.
@@ -121,12 +121,17 @@ fn products_of_pairs_equal_num_bigint() {
     assert_eq!(visited, rooms.into_iter().filter(|room| room.is_supported()).count());
 }
 
+fn prepared(key: &TestKey) -> CrtKey<20, 40> {
+    let TestKey { n, e, p, q, dp, dq, qinv, .. } = key;
+    let e = e.iter().fold(0, |e, byte| e << 8 | u64::from(*byte));
+    CrtKey::new(&CrtParts { n, e, p, q, dp, dq, qinv })
+}
+
 /// Both exponentiations of a private operation, and its check.
 fn check_powers<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize>(room: L::Room) {
     let key = &test_keys(2048)[0];
-    let TestKey { n, e, p, q, dp, dq, qinv, .. } = key;
-    let e = e.iter().fold(0, |e, byte| e << 8 | u64::from(*byte));
-    let prepared = CrtKey::<20, 40>::new(&CrtParts { n, e, p, q, dp, dq, qinv });
+    let TestKey { n, p, q, dp, dq, .. } = key;
+    let prepared = prepared(key);
     let [n, p, q, dp, dq] = [n, p, q, dp, dq].map(|bytes| BigUint::from_bytes_be(bytes));
     let mut random = Random::new(20);
     for turn in 0..4 {
@@ -144,6 +149,30 @@ fn check_powers<L: Register<Word = u64>, M: Multiplier<L, R>, const R: usize>(ro
         assert!(confirms(&result), "turn {turn}");
         result[turn] ^= 1;
         assert!(!confirms(&result), "turn {turn}");
+    }
+}
+
+/// Products of double-precision numbers are rounded to nearest whatever the program has set, which
+/// it finds again.
+#[test]
+fn the_rounding_mode_of_the_program_does_not_matter() {
+    let Some(room) = Fma256::enter(&Policy::open()) else {
+        eprintln!("room fma256 is closed here: nothing was tested");
+        return;
+    };
+    let test_key = &test_keys(2048)[0];
+    let key = &prepared(test_key);
+    let input = &[0x42; 256];
+    let expected = test_key.private(input);
+    for mode in 0..4 {
+        let mut output = [0; 256];
+        let mut job = CrtJob { key, input, output: &mut output, verdict: Verdict::Pending };
+        let found = with_rounding(mode, || {
+            private_crt::<Fma256x4, _, _>(room, &mut job);
+            confirms::<Fma256x4, _, _>(room, key, input, &expected)
+        });
+        assert_eq!((job.verdict, found), (Verdict::Done, (true, true)), "mode {mode}");
+        assert_eq!(output[..], expected[..], "mode {mode}");
     }
 }
 
