@@ -40,8 +40,8 @@ pub struct Stream<K: Borrow<Key>> {
     /// The end of the AAD, which is authenticated with the first text.
     aad: [u8; AAD_HELD_MAX],
     aad_held: usize,
-    /// The tag of the message if it ends here, and whether it is known: most messages have one text,
-    /// and it comes with that.
+    /// The tag of the message if it ends here, and whether it is known: most messages have one
+    /// text, and it comes with that.
     tag: [u8; TAG_BYTES],
     has_tag: bool,
     /// Ciphertext of a block that is not whole yet.
