@@ -165,8 +165,8 @@ impl<'a> Text<'a> {
         look(unsafe { core::slice::from_raw_parts(self.source, self.bytes) })
     }
 
-    /// Shows what is written: the result, where it is there already. `look` must not write it by way
-    /// of a copy of this text.
+    /// Shows what is written: the result, where it is there already. `look` must not write it by
+    /// way of a copy of this text.
     pub(crate) fn with_target<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         // SAFETY: `target` names `bytes` readable bytes, which nobody writes while `look` runs.
         look(unsafe { core::slice::from_raw_parts(self.target, self.bytes) })

@@ -147,10 +147,11 @@ pub(crate) fn counts_by_itself() {
     PARENT_PAGES.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// A number that tells a process from its parent, also where both have the same PID. Linux before
-/// 4.14 tells only children that the handlers of `pthread_atfork` have seen.
+/// A number that tells a process from its parent, also where both have the same PID; before Linux
+/// 4.14 that only if the child was forked with the handlers of `pthread_atfork`.
 pub(crate) fn identity() -> u64 {
-    fork_generation().unwrap_or_else(|| FORKS.load(Ordering::Relaxed))
+    let counted = || FORKS.load(Ordering::Relaxed) << 32 | u64::from(std::process::id());
+    fork_generation().unwrap_or_else(counted)
 }
 
 /// Whether `process` is that of the calling process, and not of a parent of it.
@@ -160,8 +161,10 @@ pub(crate) fn is_current(process: *const Process) -> bool {
 
 /// A provider was loaded.
 pub(crate) fn instance_begins() {
-    INSTANCES.fetch_add(1, Ordering::AcqRel);
-    open_or_shut_queues();
+    // Others leave queues shut that have no helper.
+    if INSTANCES.fetch_add(1, Ordering::AcqRel) == 0 {
+        open_or_shut_queues();
+    }
 }
 
 /// A provider was unloaded; the last one ends the helper threads.
@@ -282,6 +285,7 @@ static INSTANCES: AtomicUsize = AtomicUsize::new(0);
 #[cfg(test)]
 pub(crate) mod children {
     use std::ffi::{c_int, c_long};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// Has a child of this process, which has one thread, find out whether something is so.
     pub(crate) fn assert_in_child(is_so: impl FnOnce() -> bool) {
@@ -321,7 +325,8 @@ pub(crate) mod children {
     /// What the child says; `child` is what the system has returned to it, or to its parent.
     fn tells(child: libc::pid_t, is_so: impl FnOnce() -> bool) -> bool {
         if child == 0 {
-            let status = i32::from(!is_so());
+            let is_so = catch_unwind(AssertUnwindSafe(is_so)).unwrap_or(false);
+            let status = i32::from(!is_so);
             // SAFETY: ends the child without the parent's handlers.
             unsafe { libc::_exit(status) };
         }

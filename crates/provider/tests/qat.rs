@@ -268,7 +268,7 @@ fn it_is_used_on_when_the_last_provider_was_unloaded() {
         let place = process::counted();
         for signatures in 1..=3 {
             with_own_provider(&place, || sign(&jobs::rsa(2048), 1));
-            assert_eq!(of_device(&place), signatures);
+            assert_of_device(&place, signatures, "after an unload");
         }
     });
 }

@@ -351,11 +351,18 @@ impl EventLoop {
     /// Executes all that is parked, and lets it go on until nothing is parked any more.
     fn finish(&self, hooks: &ProviderHooks) {
         self.empty_mailbox();
+        let mut barren = 0;
         while self.has_unfinished() {
             let parked = self.closing(|closing| closing.parked());
             self.execute_parked(hooks, Extent::Everything);
-            // An engine that the provider asks waits by a call that led here.
-            if self.closing(|closing| closing.parked()) == parked && !self.has_ready() {
+            if self.closing(|closing| closing.parked()) < parked || self.has_ready() {
+                barren = 0;
+            } else if barren == 0 {
+                // An engine may have finished an operation while the provider took it back: that
+                // one comes with the next turn.
+                barren = 1;
+            } else {
+                // An engine that the provider asks waits by a call that led here.
                 return;
             }
             self.keep_ready(|handshake| {
@@ -776,10 +783,12 @@ impl Drop for EventLoop {
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
     use std::thread;
 
     use super::*;
+    use crate::closing::Wait;
 
     extern "C" fn nothing() {}
     extern "C" fn hears(_: bool) {}
@@ -870,6 +879,28 @@ mod tests {
             has_ended.send(())
         });
         assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(()));
+    }
+
+    #[test]
+    fn what_an_engine_finished_as_it_was_taken_back_is_completed() {
+        extern "C" fn takes_back_first(_: Extent) -> usize {
+            static CALLS: AtomicUsize = AtomicUsize::new(0);
+            if CALLS.fetch_add(1, Ordering::Relaxed) == 1 {
+                EventLoop::with(|event_loop| {
+                    event_loop.closing(|closing| closing.unpark(WAIT.get().expect("parked")));
+                });
+            }
+            0
+        }
+        thread_local! {
+            static WAIT: Cell<Option<Wait>> = const { Cell::new(None) };
+        }
+        let hooks = ProviderHooks { execute: takes_back_first, ..ALWAYS_RESTS };
+        EventLoop::with(|event_loop| {
+            WAIT.set(Some(event_loop.closing(Closing::park)));
+            event_loop.finish(&hooks);
+            assert!(!event_loop.has_unfinished());
+        });
     }
 
     #[test]

@@ -118,19 +118,18 @@ impl Kernel {
         ));
     }
 
-    /// Decrypts and answers the tag that the message should have come with.
+    /// Decrypts and stores the tag that the message should have come with.
     #[inline(always)]
     pub(super) fn open(
         &self,
         nonce: &[u8; NONCE_BYTES],
         aad: &[u8],
         text: Text<'_>,
-    ) -> [u8; TAG_BYTES] {
-        let mut tag = [0; TAG_BYTES];
+        tag: &mut [u8; TAG_BYTES],
+    ) {
         let choice = self.rooms.for_text(text.len());
-        let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
+        let message = Message { key: &self.key, nonce, aad, text, tag };
         in_room!(choice, |room, chacha| chacha::open(room, message));
-        tag
     }
 
     pub(super) fn begin(&self, nonce: &[u8; NONCE_BYTES]) -> Session {
@@ -149,7 +148,7 @@ impl Kernel {
     }
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
-    /// block that is not whole; answers the tag that the message has if it ends here.
+    /// block that is not whole; stores the tag that the message has if it ends here.
     #[inline(always)]
     pub(super) fn start<const SEAL: bool>(
         &self,
@@ -157,14 +156,14 @@ impl Kernel {
         aad: &[u8],
         text: Text<'_>,
         last: &mut [u8],
-    ) -> [u8; TAG_BYTES] {
+        tag: &mut [u8; TAG_BYTES],
+    ) {
         let Session { nonce, poly, .. } = &mut *session;
-        let mut tag = [0; TAG_BYTES];
         let end = end_of(text, last);
         if !SEAL {
             end.copy_source(last);
         }
-        let message = Message { key: &self.key, nonce, aad, text, tag: &mut tag };
+        let message = Message { key: &self.key, nonce, aad, text, tag };
         let choice = self.rooms.for_text(text.len());
         in_room!(choice, |room, chacha| chacha::start::<SEAL>(
             room,
@@ -175,7 +174,6 @@ impl Kernel {
             end.copy_target(last);
         }
         session.advance(text);
-        tag
     }
 
     /// Authenticates whole blocks, or the last one.
@@ -202,8 +200,15 @@ impl Kernel {
         *counter = counter.wrapping_add(1);
     }
 
-    pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> [u8; TAG_BYTES] {
-        close(self.poly(session), &[], aad, text)
+    /// Stores the tag of a message of so many bytes.
+    pub(super) fn finish(
+        &self,
+        session: &mut Session,
+        aad: u64,
+        text: u64,
+        tag: &mut [u8; TAG_BYTES],
+    ) {
+        *tag = close(self.poly(session), &[], aad, text);
     }
 }
 

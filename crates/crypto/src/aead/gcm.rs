@@ -79,25 +79,25 @@ impl Kernel {
                 Message { key, first, aad, text, tag }
             ));
         } else {
-            *tag = self.in_pieces::<true>(&mut self.begin(nonce), aad, text.apart());
+            self.in_pieces::<true>(&mut self.begin(nonce), aad, text.apart(), tag);
         }
     }
 
-    /// Decrypts and answers the tag that the message should have come with.
+    /// Decrypts and stores the tag that the message should have come with.
     #[inline(always)]
-    pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> Block {
-        let Ok(nonce) = nonce.try_into() else {
-            return self.in_pieces::<false>(&mut self.begin(nonce), aad, text.apart());
-        };
-        let (first, mut tag) = (first_counter(nonce), [0; BLOCK_BYTES]);
-        in_room!(self, |room, key, gcm| gcm::open(
-            room,
-            Message { key, first, aad, text, tag: &mut tag }
-        ));
-        tag
+    pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &mut Block) {
+        if let Ok(nonce) = nonce.try_into() {
+            let first = first_counter(nonce);
+            in_room!(self, |room, key, gcm| gcm::open(
+                room,
+                Message { key, first, aad, text, tag }
+            ));
+        } else {
+            self.in_pieces::<false>(&mut self.begin(nonce), aad, text.apart(), tag);
+        }
     }
 
-    /// Seals (`SEAL`) or opens a message from the beginning on, and answers the tag that it has if
+    /// Seals (`SEAL`) or opens a message from the beginning on, and stores the tag that it has if
     /// it ends here.
     #[cold]
     #[inline(never)]
@@ -106,11 +106,12 @@ impl Kernel {
         session: &mut Session,
         aad: &[u8],
         text: Text<'_>,
-    ) -> Block {
+        tag: &mut Block,
+    ) {
         let lengths = [aad.len(), text.len()].map(|bytes| bytes as u64);
         self.authenticate(session, aad);
         self.crypt::<SEAL>(session, text);
-        self.finish(&mut session.clone(), lengths[0], lengths[1])
+        self.finish(&mut session.clone(), lengths[0], lengths[1], tag);
     }
 
     /// The first counter block of a nonce that does not have 96 bits (SP 800-38D, 7.1).
@@ -136,7 +137,7 @@ impl Kernel {
     }
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
-    /// block that is not whole; answers the tag that the message has if it ends here.
+    /// block that is not whole; stores the tag that the message has if it ends here.
     #[inline(always)]
     pub(super) fn start<const SEAL: bool>(
         &self,
@@ -144,16 +145,16 @@ impl Kernel {
         aad: &[u8],
         text: Text<'_>,
         last: &mut [u8],
-    ) -> Block {
-        let (first, mut tag) = (session.first, [0; BLOCK_BYTES]);
+        tag: &mut Block,
+    ) {
+        let first = session.first;
         let end = end_of(text, last);
         if !SEAL {
             end.copy_source(last);
         }
         if session.hashed {
-            tag = self.in_pieces::<SEAL>(session, aad, text.apart());
+            self.in_pieces::<SEAL>(session, aad, text.apart(), tag);
         } else {
-            let tag = &mut tag;
             session.sum = in_room!(self, |room, key, gcm| gcm::start::<SEAL>(
                 room,
                 Message { key, first, aad, text, tag }
@@ -163,7 +164,6 @@ impl Kernel {
         if SEAL {
             end.copy_target(last);
         }
-        tag
     }
 
     /// Goes on with a message that did not end where [`start`](Self::start) did: takes its last
@@ -207,17 +207,17 @@ impl Kernel {
         in_room!(self, |room, key, gcm| gcm::encrypt_block(room, key, block));
     }
 
-    pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> Block {
+    /// Stores the tag of a message of so many bytes.
+    pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64, tag: &mut Block) {
         let Session { first, sum, .. } = session;
         self.absorb(sum, &lengths_block(aad, text));
         in_room!(self, |room, key, gcm| gcm::close(room, key, sum));
-        let (mut mask, mut tag) = (*first, *sum);
+        let mut mask = *first;
         in_room!(self, |room, key, gcm| gcm::encrypt_block(room, key, &mut mask));
-        for (tag, mask) in tag.iter_mut().zip(&mask) {
-            *tag ^= mask;
+        for ((tag, sum), mask) in tag.iter_mut().zip(sum).zip(&mask) {
+            *tag = *sum ^ mask;
         }
         wipe(&mut mask);
-        tag
     }
 }
 

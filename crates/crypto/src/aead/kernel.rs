@@ -108,12 +108,12 @@ impl Kernel {
         }
     }
 
-    /// Decrypts and answers the tag that the message should have come with.
+    /// Decrypts and stores the tag that the message should have come with.
     #[inline(always)]
-    pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> [u8; TAG_BYTES] {
+    pub(super) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &mut [u8; TAG_BYTES]) {
         match self {
-            Kernel::Gcm(kernel) => kernel.open(nonce, aad, text),
-            Kernel::ChaCha(kernel) => kernel.open(twelve(nonce), aad, text),
+            Kernel::Gcm(kernel) => kernel.open(nonce, aad, text, tag),
+            Kernel::ChaCha(kernel) => kernel.open(twelve(nonce), aad, text, tag),
         }
     }
 
@@ -126,7 +126,7 @@ impl Kernel {
     }
 
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
-    /// block that is not whole; answers the tag that the message has if it ends here.
+    /// block that is not whole; stores the tag that the message has if it ends here.
     #[inline(always)]
     pub(super) fn start<const SEAL: bool>(
         &self,
@@ -134,11 +134,12 @@ impl Kernel {
         aad: &[u8],
         text: Text<'_>,
         last: &mut [u8; BLOCK_BYTES_MAX],
-    ) -> [u8; TAG_BYTES] {
+        tag: &mut [u8; TAG_BYTES],
+    ) {
         let last = &mut last[..text.len() % self.block_bytes()];
         with_session!(self, session, |kernel, session| {
-            kernel.start::<SEAL>(session, aad, text, last)
-        })
+            kernel.start::<SEAL>(session, aad, text, last, tag);
+        });
     }
 
     /// Goes on with a message that did not end with what [`start`](Self::start) took, given the
@@ -168,8 +169,15 @@ impl Kernel {
         });
     }
 
-    pub(super) fn finish(&self, session: &mut Session, aad: u64, text: u64) -> [u8; TAG_BYTES] {
-        with_session!(self, session, |kernel, session| kernel.finish(session, aad, text))
+    /// Stores the tag of a message of so many bytes.
+    pub(super) fn finish(
+        &self,
+        session: &mut Session,
+        aad: u64,
+        text: u64,
+        tag: &mut [u8; TAG_BYTES],
+    ) {
+        with_session!(self, session, |kernel, session| kernel.finish(session, aad, text, tag));
     }
 }
 

@@ -40,8 +40,8 @@ pub struct Stream<K: Borrow<Key>> {
     /// The end of the AAD, which is authenticated with the first text.
     aad: [u8; AAD_HELD_MAX],
     aad_held: usize,
-    /// The tag of the message if it ends here, and whether it is known: most messages have one text,
-    /// and it comes with that.
+    /// The tag of the message if it ends here, and whether it is known: most messages have one
+    /// text, and it comes with that.
     tag: [u8; TAG_BYTES],
     has_tag: bool,
     /// Ciphertext of a block that is not whole yet.
@@ -172,23 +172,29 @@ impl<K: Borrow<Key>> Stream<K> {
     /// [`AeadError::OutOfOrder`] if no message was started.
     #[inline]
     pub fn finish(&mut self) -> Result<[u8; TAG_BYTES], AeadError> {
+        self.end()?;
+        let tag = self.tag;
+        wipe(&mut self.tag);
+        Ok(tag)
+    }
+
+    /// Ends a message and keeps its tag.
+    #[inline]
+    fn end(&mut self) -> Result<(), AeadError> {
         if self.phase == Phase::Aad {
             self.update_in_place(&mut [])?;
         }
         let held = self.held();
         let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
         self.phase = Phase::Idle;
-        let tag = if std::mem::take(&mut self.has_tag) {
-            self.tag
-        } else {
+        if !std::mem::take(&mut self.has_tag) {
             let kernel = &self.key.borrow().kernel;
             kernel.authenticate(session, &self.partial[..held]);
-            kernel.finish(session, self.aad_bytes, self.text_bytes)
-        };
-        wipe(&mut self.tag);
+            kernel.finish(session, self.aad_bytes, self.text_bytes, &mut self.tag);
+        }
         // Wiped where it is: taking it out would leave a copy behind.
         self.session = None;
-        Ok(tag)
+        Ok(())
     }
 
     /// Ends a message and compares its tag with the one that it came with.
@@ -199,7 +205,8 @@ impl<K: Borrow<Key>> Stream<K> {
     /// [`AeadError::TagLength`]; [`AeadError::OutOfOrder`] if no message was started.
     pub fn verify(&mut self, tag: &[u8]) -> Result<(), AeadError> {
         check_tag(tag)?;
-        compare(&mut self.finish()?, tag)
+        self.end()?;
+        compare(&mut self.tag, tag)
     }
 
     /// Bytes of a block of text.
@@ -232,7 +239,7 @@ impl<K: Borrow<Key>> Stream<K> {
         let aad = &self.aad[..self.aad_held];
         match self.phase {
             Phase::Aad if aad.len() as u64 == self.aad_bytes => {
-                self.tag = kernel.start::<SEAL>(session, aad, text, &mut self.partial);
+                kernel.start::<SEAL>(session, aad, text, &mut self.partial, &mut self.tag);
                 self.has_tag = true;
                 self.text_bytes = text.len() as u64;
             }
