@@ -174,26 +174,32 @@ fn system_at(root: &Path) -> anyhow::Result<PathBuf> {
 
 fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
     let words: Vec<String> = plan.changes().iter().map(|change| change.words(dry_run)).collect();
-    if !dry_run {
+    let mut is_told = true;
+    if !dry_run && !words.is_empty() {
         plan.carry_out()?;
+        // Before anything is printed: if that fails, a second call finds nothing to change.
+        is_told = tell_systemd(root);
     }
-    // Not before: where a step fails, none was taken.
+    // Printed only now: if a step fails, all are rolled back.
     for change in &words {
         output::print(change)?;
     }
-    if dry_run || words.is_empty() {
-        return Ok(());
-    }
-    if root == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
-        let told = Command::new("systemctl").arg("daemon-reload").status();
-        if !told.is_ok_and(|status| status.success()) {
-            bail!(
-                "the files are as they should be, but systemd does not know; run: systemctl \
-                   daemon-reload"
-            );
-        }
+    if !is_told {
+        bail!(
+            "the files are as they should be, but systemd does not know; run: systemctl \
+             daemon-reload"
+        );
     }
     Ok(())
+}
+
+/// Has systemd read the files, if it runs there; false if it does not.
+fn tell_systemd(root: &Path) -> bool {
+    if root != Path::new("/") || !Path::new("/run/systemd/system").is_dir() {
+        return true;
+    }
+    let told = Command::new("systemctl").arg("daemon-reload").status();
+    told.is_ok_and(|status| status.success())
 }
 
 /// Makes sure that a service whose user is not root can read what it is to load and to obey.
