@@ -217,12 +217,16 @@ impl Unit {
 
     /// The settings of [`PATHS`] that keep it from loading a library.
     fn obstacles_to_load(&self, library: &Path) -> Vec<&'static str> {
-        let is_above = |setting| {
-            self.paths.iter().any(|(of, path)| *of == setting && library.starts_with(path))
+        // How deep the deepest directory above it lies.
+        let depth = |setting| {
+            let of_setting = self.paths.iter().filter(|(of, _)| *of == setting);
+            let above = of_setting.filter(|(_, path)| library.starts_with(path));
+            above.map(|(_, path)| path.components().count()).max()
         };
         let mut obstacles = PATHS.to_vec();
-        obstacles.retain(|setting| *setting != EXEC && is_above(*setting));
-        obstacles.retain(|setting| *setting != NO_EXEC || !is_above(EXEC));
+        obstacles.retain(|setting| *setting != EXEC && depth(*setting).is_some());
+        // The deeper one wins, of the same directory `NoExecPaths`.
+        obstacles.retain(|setting| *setting != NO_EXEC || depth(NO_EXEC) >= depth(EXEC));
         obstacles
     }
 
@@ -1091,6 +1095,8 @@ mod tests {
             ("InaccessiblePaths=/usr\nInaccessiblePaths=\n", None),
             ("NoExecPaths=/\nExecPaths=/usr/sbin\n", Some("NoExecPaths= keeps it")),
             ("NoExecPaths=/\nExecPaths=/usr/sbin +/usr/lib\n", None),
+            ("NoExecPaths=/usr/lib\nExecPaths=/usr\n", Some("NoExecPaths= keeps it")),
+            ("NoExecPaths=/usr/\nExecPaths=/usr\n", Some("NoExecPaths= keeps it")),
             ("ExecPaths=/opt\n", None),
         ] {
             let remarks = System::new(&format!("{UNIT}{settings}")).remarks();
