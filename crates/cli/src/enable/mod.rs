@@ -147,9 +147,9 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
     carry_out(plan, *dry_run, &root)?;
     if let Some(template) = files::enabled_template(&root, &name) {
         output::print(&format!(
-            "{name} is accelerated by the drop-in of {template}: `widelane disable {}` is for all \
-             instances",
-            unit::in_shell(&template)
+            "{name} is accelerated by the drop-in of {template}: {} is for all instances that \
+             have none of their own",
+            unit::command("disable", &root, &template)
         ))?;
     } else if changes == 0 {
         output::print(NOTHING)?;
@@ -158,6 +158,15 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
             "{name} runs as it was when it is started again: systemctl restart {}",
             unit::systemctl_name(&name)
         ))?;
+    }
+    if name.ends_with('@') {
+        let instances = status::enabled(&root);
+        for other in instances.iter().filter(|other| **other != name && other.starts_with(&name)) {
+            output::print(&format!(
+                "{other} has a drop-in of its own, by which it stays accelerated: {}",
+                unit::command("disable", &root, other)
+            ))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

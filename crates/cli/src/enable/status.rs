@@ -197,12 +197,9 @@ impl Service {
         let name = &self.service;
         let unit = unit::systemctl_name(name);
         if self.enabled != Some(true) {
-            let of_root = match running {
-                Running::Elsewhere => format!(" --root {}", root.display()),
-                Running::Here(_) | Running::Hidden => String::new(),
-            };
-            let name = unit::in_shell(name);
-            let advice = format!("`widelane enable {name}{of_root}` accelerates it");
+            let advice = files::why_masked(root, name).unwrap_or_else(|| {
+                format!("{} accelerates it", unit::command("enable", root, name))
+            });
             return Some(advice).filter(|_| self.processes_accelerated == 0);
         }
         match running {
