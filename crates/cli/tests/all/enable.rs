@@ -489,6 +489,7 @@ fn an_image_without_directories_of_its_operator_gets_them() {
     assert_eq!(said.matches("/etc/\n").count(), 1, "{said}");
     assert!(system.path("etc/tmpfiles.d/widelane.conf").exists());
     system.done(&["disable", "nginx"]);
+    // It takes back only the innermost.
     fs::remove_dir(system.path("etc/systemd/system")).unwrap();
     fs::remove_dir(system.path("etc/systemd")).unwrap();
     fs::remove_dir(system.path("etc")).unwrap();
