@@ -49,6 +49,9 @@ impl Plan {
     /// What is missing until the service is enabled.
     pub fn to_enable(root: &Path, name: &str, drop_in: &DropIn) -> anyhow::Result<Self> {
         let mut plan = Plan::default();
+        if let Some(reason) = why_masked(root, name) {
+            bail!("the drop-in of {name} is {reason}");
+        }
         let (directory, path) = (directory(root, name), path(root, name));
         let makes_directory = match read(&path)? {
             None => !directory.is_dir(),
@@ -179,6 +182,13 @@ pub fn is_enabled(root: &Path, name: &str) -> bool {
 
 fn is_masked(root: &Path, name: &str) -> bool {
     system::way(root, &path(Path::new("/"), name)).0 == root.join("dev/null")
+}
+
+/// What a drop-in is whose name is masked, and what helps.
+pub fn why_masked(root: &Path, name: &str) -> Option<String> {
+    let path = path(root, name);
+    let reason = format!("masked by a link to /dev/null: remove {} to enable it", path.display());
+    is_masked(root, name).then_some(reason)
 }
 
 /// The template whose drop-in accelerates an instance (`haproxy@web`), if it is enabled.

@@ -147,9 +147,9 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
     carry_out(plan, *dry_run, &root)?;
     if let Some(template) = files::enabled_template(&root, &name) {
         output::print(&format!(
-            "{name} is accelerated by the drop-in of {template}: `widelane disable {}` is for all \
-             instances",
-            unit::in_shell(&template)
+            "{name} is accelerated by the drop-in of {template}: {} is for all instances that \
+             have none of their own",
+            unit::command("disable", &root, &template)
         ))?;
     } else if changes == 0 {
         output::print(NOTHING)?;
@@ -158,6 +158,15 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
             "{name} runs as it was when it is started again: systemctl restart {}",
             unit::systemctl_name(&name)
         ))?;
+    }
+    if name.ends_with('@') {
+        let instances = status::enabled(&root);
+        for other in instances.iter().filter(|other| **other != name && other.starts_with(&name)) {
+            output::print(&format!(
+                "{other} has a drop-in of its own, by which it stays accelerated: {}",
+                unit::command("disable", &root, other)
+            ))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -174,26 +183,32 @@ fn system_at(root: &Path) -> anyhow::Result<PathBuf> {
 
 fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
     let words: Vec<String> = plan.changes().iter().map(|change| change.words(dry_run)).collect();
-    if !dry_run {
+    let mut is_told = true;
+    if !dry_run && !words.is_empty() {
         plan.carry_out()?;
+        // Before anything is printed: if that fails, a second call finds nothing to change.
+        is_told = tell_systemd(root);
     }
-    // Not before: where a step fails, none was taken.
+    // Printed only now: if a step fails, all are rolled back.
     for change in &words {
         output::print(change)?;
     }
-    if dry_run || words.is_empty() {
-        return Ok(());
-    }
-    if root == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
-        let told = Command::new("systemctl").arg("daemon-reload").status();
-        if !told.is_ok_and(|status| status.success()) {
-            bail!(
-                "the files are as they should be, but systemd does not know; run: systemctl \
-                   daemon-reload"
-            );
-        }
+    if !is_told {
+        bail!(
+            "the files are as they should be, but systemd does not know; run: systemctl \
+             daemon-reload"
+        );
     }
     Ok(())
+}
+
+/// Has systemd read the files, if it runs there; false if it does not.
+fn tell_systemd(root: &Path) -> bool {
+    if root != Path::new("/") || !Path::new("/run/systemd/system").is_dir() {
+        return true;
+    }
+    let told = Command::new("systemctl").arg("daemon-reload").status();
+    told.is_ok_and(|status| status.success())
 }
 
 /// Makes sure that a service whose user is not root can read what it is to load and to obey.

@@ -197,12 +197,9 @@ impl Service {
         let name = &self.service;
         let unit = unit::systemctl_name(name);
         if self.enabled != Some(true) {
-            let of_root = match running {
-                Running::Elsewhere => format!(" --root {}", root.display()),
-                Running::Here(_) | Running::Hidden => String::new(),
-            };
-            let name = unit::in_shell(name);
-            let advice = format!("`widelane enable {name}{of_root}` accelerates it");
+            let advice = files::why_masked(root, name).unwrap_or_else(|| {
+                format!("{} accelerates it", unit::command("enable", root, name))
+            });
             return Some(advice).filter(|_| self.processes_accelerated == 0);
         }
         match running {
@@ -220,9 +217,10 @@ impl Service {
             ));
         }
         match (self.processes, self.processes_accelerated) {
-            (0, _) if name.ends_with('@') => {
-                Some(format!("start a service of it, such as `systemctl start {name}NAME`"))
-            }
+            (0, _) if name.ends_with('@') => Some(format!(
+                "start a service of it, such as `systemctl start {}`",
+                unit::in_shell(&format!("{name}NAME"))
+            )),
             (0, _) => Some(format!("`systemctl start {unit}` starts it")),
             (all, 0) if self.processes_without == all => Some(format!(
                 "`systemctl restart {unit}`; if it was started again since it was enabled, \
@@ -435,6 +433,20 @@ mod tests {
         assert_eq!(advice, "`systemctl start server` starts it");
         assert!(system.advice(&survey, &Running::Hidden).contains("hidepid"));
         assert_eq!(system.advice(&survey, &Running::Elsewhere), "");
+    }
+
+    #[test]
+    fn a_template_with_a_backslash_in_its_name_is_one_for_shells_too() {
+        let system = System::new();
+        let name = r"my\x2dserver@";
+        let unit = "[Service]\nExecStart=/server\n";
+        system.write(&format!("lib/systemd/system/{name}.service"), unit);
+        system.write(&format!("etc/systemd/system/{name}.service.d/widelane.conf"), "");
+        let root = system.0.path();
+        let (unit, running) = (Unit::find(root, name), Running::Here(Vec::new()));
+        let service = Service::with(root, name.to_owned(), unit, &Survey::default(), &running);
+        let advice = service.advice.unwrap();
+        assert!(advice.ends_with(r"`systemctl start 'my\x2dserver@NAME'`"), "{advice}");
     }
 
     #[test]

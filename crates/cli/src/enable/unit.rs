@@ -73,7 +73,10 @@ pub struct Unit {
 }
 
 /// Services that were found to lose by it (docs/operate/compatibility.md).
-const PROCESS_PER_CONNECTION: [&str; 4] = ["dovecot", "exim4", "postfix", "postgresql"];
+const PROCESS_PER_CONNECTION: [&str; 5] = ["dovecot", "exim", "exim4", "postfix", POSTGRESQL];
+
+/// Its own rpm packages have the version behind it (`postgresql-16`).
+const POSTGRESQL: &str = "postgresql";
 
 /// Settings that keep it from what is below directories, or from executing that; the last one
 /// allows that again.
@@ -203,26 +206,41 @@ impl Unit {
                 library.display()
             )
         });
-        let own = self.name.split('@').next().unwrap_or_default();
-        let dear = PROCESS_PER_CONNECTION.iter().filter(|server| **server == own).map(|server| {
+        let costly = self.server_that_loses().map(|server| {
             format!(
-                "{server} has a process for each connection: starting one with widelane costs more \
-                 CPU than its handshake saves (docs/operate/compatibility.md), so better leave it \
-                 as it was: `widelane disable {server}`"
+                "{server} has a process for each connection, each of which costs more CPU to start \
+                 with Widelane than its handshake saves (docs/operate/compatibility.md); we \
+                 recommend not to accelerate it: {}",
+                command("disable", root, &self.name)
             )
         });
         let remarks = remark.into_iter().chain(unread).chain(closed).chain(rooted).chain(kept);
-        remarks.chain(dear).collect()
+        remarks.chain(costly).collect()
+    }
+
+    /// Which of [`PROCESS_PER_CONNECTION`] it is, if it is one.
+    fn server_that_loses(&self) -> Option<&'static str> {
+        let server = self.name.split('@').next().unwrap_or_default();
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let server = match server.split_once('-') {
+            Some((POSTGRESQL, version)) if is_number(version) => POSTGRESQL,
+            _ => server,
+        };
+        PROCESS_PER_CONNECTION.into_iter().find(|losing| *losing == server)
     }
 
     /// The settings of [`PATHS`] that keep it from loading a library.
     fn obstacles_to_load(&self, library: &Path) -> Vec<&'static str> {
-        let is_above = |setting| {
-            self.paths.iter().any(|(of, path)| *of == setting && library.starts_with(path))
+        // How deep the deepest directory above it lies.
+        let depth = |setting| {
+            let of_setting = self.paths.iter().filter(|(of, _)| *of == setting);
+            let above = of_setting.filter(|(_, path)| library.starts_with(path));
+            above.map(|(_, path)| path.components().count()).max()
         };
         let mut obstacles = PATHS.to_vec();
-        obstacles.retain(|setting| *setting != EXEC && is_above(*setting));
-        obstacles.retain(|setting| *setting != NO_EXEC || !is_above(EXEC));
+        obstacles.retain(|setting| *setting != EXEC && depth(*setting).is_some());
+        // The deeper one wins, of the same directory `NoExecPaths`.
+        obstacles.retain(|setting| *setting != NO_EXEC || depth(NO_EXEC) >= depth(EXEC));
         obstacles
     }
 
@@ -417,6 +435,15 @@ fn user_number(user: &str) -> Option<u32> {
 /// What `systemctl` and `journalctl` are told to act on a service: of a template, all instances.
 pub fn systemctl_name(name: &str) -> String {
     if name.ends_with('@') { format!("'{name}*'") } else { in_shell(name) }
+}
+
+/// The command that enables or disables a service of the system in the directory `root`.
+pub fn command(verb: &str, root: &Path, name: &str) -> String {
+    let of_root = match root == Path::new("/") {
+        true => String::new(),
+        false => format!(" --root {}", root.display()),
+    };
+    format!("`widelane {verb} {}{of_root}`", in_shell(name))
 }
 
 /// A service's name as a shell takes it.
@@ -1064,11 +1091,33 @@ mod tests {
     #[test]
     fn a_server_that_loses_by_it_is_told() {
         let system = System::new(UNIT);
-        system.write("etc/systemd/system/postfix@-.service", UNIT);
-        let unit = Unit::find(system.0.path(), "postfix@-").unwrap();
-        let remarks = unit.remarks(system.0.path(), Path::new(LIBRARY));
-        assert_eq!(remarks.len(), 1, "{remarks:?}");
-        assert!(remarks[0].starts_with("postfix has a process for each"), "{remarks:?}");
+        let root = system.0.path();
+        for (name, server) in [
+            ("dovecot", "dovecot"),
+            ("exim", "exim"),
+            ("exim4", "exim4"),
+            ("postfix@-", "postfix"),
+            ("postgresql@15-main", "postgresql"),
+            ("postgresql@", "postgresql"),
+            ("postgresql-16", "postgresql"),
+        ] {
+            system.write(&format!("etc/systemd/system/{name}.service"), UNIT);
+            let unit = Unit::find(root, name).unwrap();
+            let remarks = unit.remarks(root, Path::new(LIBRARY));
+            assert_eq!(remarks.len(), 1, "{remarks:?}");
+            let begin = format!("{server} has a process for each connection");
+            assert!(remarks[0].starts_with(&begin), "{remarks:?}");
+            let command = format!("`widelane disable {name} --root {}`", root.display());
+            assert!(remarks[0].ends_with(&command), "{remarks:?}");
+            // Of the system that runs.
+            let remarks = unit.remarks(Path::new("/"), Path::new(LIBRARY));
+            assert!(remarks[0].ends_with(&format!("`widelane disable {name}`")), "{remarks:?}");
+        }
+        for other in ["postgresql-exporter", "postfix-exporter"] {
+            system.write(&format!("etc/systemd/system/{other}.service"), UNIT);
+            let unit = Unit::find(root, other).unwrap();
+            assert_eq!(unit.remarks(root, Path::new(LIBRARY)), [] as [String; 0]);
+        }
     }
 
     #[test]
@@ -1091,6 +1140,8 @@ mod tests {
             ("InaccessiblePaths=/usr\nInaccessiblePaths=\n", None),
             ("NoExecPaths=/\nExecPaths=/usr/sbin\n", Some("NoExecPaths= keeps it")),
             ("NoExecPaths=/\nExecPaths=/usr/sbin +/usr/lib\n", None),
+            ("NoExecPaths=/usr/lib\nExecPaths=/usr\n", Some("NoExecPaths= keeps it")),
+            ("NoExecPaths=/usr/\nExecPaths=/usr\n", Some("NoExecPaths= keeps it")),
             ("ExecPaths=/opt\n", None),
         ] {
             let remarks = System::new(&format!("{UNIT}{settings}")).remarks();

@@ -43,7 +43,7 @@ pub enum Objection {
     #[error("it is of another version of widelane; restart its server to upgrade it")]
     Version,
     /// Its name is no process's number.
-    #[error("it has the name of no process; somebody else put it there")]
+    #[error("its name is not a process ID; widelane did not write it")]
     NoProcess,
     /// It names another process than its name does.
     #[error("it says that it is of process {0}")]

@@ -428,10 +428,15 @@ fn an_instance_that_its_template_accelerates_is_told_so() {
     system.write("lib/systemd/system/many@.service", NGINX_UNIT);
     system.done(&["enable", "many@"]);
     system.done(&["enable", "many@a", "--wait-max", "2ms"]);
-    let told = "many@a is accelerated by the drop-in of many@: `widelane disable many@` is for all";
+    let root = system.directory.path().canonicalize().unwrap();
+    let told = format!(
+        "many@a is accelerated by the drop-in of many@: `widelane disable many@ --root {}` is for \
+         all instances",
+        root.display()
+    );
     for _ in 0..2 {
         let said = system.done(&["disable", "many@a"]);
-        assert!(said.contains(told) && !said.contains("runs as it was"), "{said}");
+        assert!(said.contains(&told) && !said.contains("runs as it was"), "{said}");
     }
     let own = system.path("etc/systemd/system/many@a.service.d");
     fs::create_dir(&own).unwrap();
@@ -442,9 +447,35 @@ fn an_instance_that_its_template_accelerates_is_told_so() {
     let names = enabled.as_array().unwrap().iter().filter(|it| it["enabled"] == true);
     assert_eq!(names.map(|it| &it["service"]).collect::<Vec<_>>(), ["many@"]);
     // Somebody wants it so.
-    assert!(system.refused(&["enable", "many@a"]).contains("not written by widelane"));
-    assert!(system.done(&["disable", "many@"]).contains("many@ runs as it was"));
+    let said = system.refused(&["enable", "many@a"]);
+    assert!(said.contains("the drop-in of many@a is masked by a link to /dev/null"), "{said}");
+    system.done(&["enable", "many@b"]);
+    for beginning in ["many@ runs as it was", "Nothing to change"] {
+        let said = system.done(&["disable", "many@"]);
+        assert!(said.contains(beginning), "{said}");
+        let own = format!("accelerated: `widelane disable many@b --root {}`\n", root.display());
+        assert!(said.contains("many@b has a drop-in of its own") && said.ends_with(&own), "{said}");
+    }
+    system.done(&["disable", "many@b"]);
     assert!(!system.path("etc/tmpfiles.d/widelane.conf").exists());
+}
+
+#[test]
+fn status_does_not_recommend_what_enable_refuses() {
+    let Some(system) = System::new() else { return };
+    let drop_in = system.path(DROP_IN);
+    fs::create_dir(drop_in.parent().unwrap()).unwrap();
+    symlink("/dev/null", &drop_in).unwrap();
+    let status: serde_json::Value =
+        serde_json::from_str(&system.done(&["status", "--json"])).unwrap();
+    assert_eq!((&status[0]["service"], &status[0]["enabled"]), (&"nginx".into(), &false.into()));
+    let root = system.directory.path().canonicalize().unwrap();
+    let path = root.join(DROP_IN);
+    let masked = format!("masked by a link to /dev/null: remove {} to enable it", path.display());
+    assert_eq!(status[0]["advice"], masked);
+    assert!(system.refused(&["enable", "nginx"]).contains(&masked));
+    fs::remove_file(&drop_in).unwrap();
+    system.done(&["enable", "nginx"]);
 }
 
 /// Stateless images have units in `/usr` only.
@@ -458,6 +489,7 @@ fn an_image_without_directories_of_its_operator_gets_them() {
     assert_eq!(said.matches("/etc/\n").count(), 1, "{said}");
     assert!(system.path("etc/tmpfiles.d/widelane.conf").exists());
     system.done(&["disable", "nginx"]);
+    // It takes back only the innermost.
     fs::remove_dir(system.path("etc/systemd/system")).unwrap();
     fs::remove_dir(system.path("etc/systemd")).unwrap();
     fs::remove_dir(system.path("etc")).unwrap();

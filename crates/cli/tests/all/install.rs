@@ -84,6 +84,30 @@ fn modes_are_those_of_programs_and_files_and_units_name_the_program() {
 }
 
 #[test]
+fn an_upgrade_that_broke_off_can_be_removed_by_either_version() {
+    let (former, archive) = (Archive::new(), Archive::new());
+    let added = "share/doc/widelane/docs/added.md";
+    let path = archive.0.path().join("files").join(added);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "").unwrap();
+    let missing = "share/doc/widelane/docs/missing.md";
+    let manifest = [&[added], &MANIFEST[..], &[missing]].concat().join("\n") + "\n";
+    fs::write(archive.0.path().join("manifest"), manifest).unwrap();
+    for remover in [&former, &archive] {
+        let here = tempfile::tempdir().unwrap();
+        let target = here.path().join("usr/local");
+        let root = ["--root", here.path().to_str().unwrap()];
+        let (done, said) = former.install(here.path(), &root);
+        assert!(done, "{said}");
+        let (done, said) = archive.install(here.path(), &root);
+        assert!(!done && target.join(added).exists(), "{said}");
+        let (done, said) = remover.install(here.path(), &[&root[..], &["--remove"]].concat());
+        assert!(done, "{said}");
+        assert_eq!(files(&target), [] as [PathBuf; 0]);
+    }
+}
+
+#[test]
 fn nothing_stays_of_a_file_that_a_version_no_longer_has() {
     let (former, archive) = (Archive::new(), Archive::new());
     let moved = "share/doc/widelane/docs/moved.md";

@@ -95,7 +95,7 @@ pub enum Base {
 
 impl fmt::Display for Source {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // These leave nothing of a default, which then is not worth a word.
+        // These replace the default, so it is not named.
         let decides =
             |(name, _): &(&str, String)| [PATH_VARIABLE, BITWIDTH_VARIABLE].contains(name);
         let is_default = self.base == Base::BuiltIn;
