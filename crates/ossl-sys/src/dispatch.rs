@@ -23,7 +23,9 @@ pub trait Table: Sized {
 macro_rules! table {
     (
         $(#[$doc:meta])*
-        $name:ident of $operation:ident { $($field:ident: $number:literal => fn($($arg:ty),*) $(-> $ret:ty)?,)* }
+        $name:ident of $operation:ident {
+            $($field:ident: $number:literal => fn($($arg:ty),*) $(-> $ret:ty)?,)*
+        }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]

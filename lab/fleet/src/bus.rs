@@ -187,8 +187,8 @@ impl Bus {
     }
 }
 
-/// Has what was published leave, as far as the bus is there: while it is away, a client keeps all of
-/// that and says nothing.
+/// Has what was published leave, as far as the bus is there: while it is away, a client keeps all
+/// of that and says nothing.
 pub async fn leave(client: &Client) {
     let _ = timeout(LEAVE_MAX, client.flush()).await;
 }

@@ -127,8 +127,8 @@ fn tls_library(needed: &[String]) -> Option<&String> {
 const CAPABILITIES_BYTES_MAX: usize = 64;
 
 /// By what means executing the file raises the privileges of its user, if it does. The loader cares
-/// only if a user or group ID changes; for root, a set-user-ID file of root changes none. With which
-/// group root starts it is not known here (`Group=`, `sg`).
+/// only if a user or group ID changes; for root, a set-user-ID file of root changes none. The group
+/// with which root starts it is not known here (`Group=`, `sg`).
 fn privilege(path: &Path, is_root: bool) -> Option<&'static str> {
     const SET_USER: u32 = 0o4000;
     const SET_GROUP: u32 = 0o2000;

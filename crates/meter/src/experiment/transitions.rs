@@ -19,7 +19,7 @@ pub struct Plan {
     pub seconds: f64,
 }
 
-/// How long the heavy loop runs in a trial, at its final pace: grants have been seen to take 0.2 ms.
+/// How long the heavy loop runs in a trial, at its final pace: grants were seen to take 0.2 ms.
 const HEAVY_US: f64 = 800.0;
 
 /// Resolution of the heavy part.

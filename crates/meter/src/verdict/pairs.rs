@@ -22,8 +22,8 @@ pub struct Beside {
     pub ratio: Option<Ratio>,
     /// The clock, in MHz.
     pub clock_mhz: Option<f64>,
-    /// Work of the bursts per second, of all CPUs that do it at a time together: for each the median
-    /// of its visits' medians.
+    /// Work of the bursts per second, of all CPUs that do it at a time together: for each the
+    /// median of its visits' medians.
     pub pace: Option<f64>,
 }
 

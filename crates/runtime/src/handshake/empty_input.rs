@@ -61,8 +61,8 @@ pub(super) fn forget(ssl: *const c_void) {
     }
 }
 
-/// The socket of a connection to which this thread has given an empty input: callbacks of the program see it as
-/// always.
+/// The socket of a connection to which this thread has given an empty input: callbacks of the
+/// program see it as always.
 pub(crate) fn descriptor_behind(ssl: *const c_void) -> Option<c_int> {
     let (emptied, descriptor) = EMPTIED.get();
     (!ssl.is_null() && ptr::eq(emptied, ssl)).then_some(descriptor)

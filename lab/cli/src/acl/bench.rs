@@ -175,8 +175,8 @@ struct Bench {
     clock: Clock,
 }
 
-/// What one contender took in a round: nanoseconds, and core cycles where there is a clock, for each
-/// lookup.
+/// What one contender took in a round: nanoseconds, and core cycles where there is a clock, for
+/// each lookup.
 type Round = (f64, Option<f64>);
 
 impl Bench {
