@@ -51,7 +51,7 @@ pub use latency::Latency;
 pub use load::{Load, LoadError};
 pub use pem::PemError;
 pub use plan::{Arrivals, Mix, Pace, Pattern, Plan, Resume, Shown, Trust, Weighted, Work};
-pub use search::{Abandoned, Ending, Found, Goal, Missed, Probe, attempt, search};
+pub use search::{Ending, Found, Goal, Missed, Probe, attempt, search};
 pub use tally::{ErrorKind, Tally, Window};
 pub use tls::{Cipher, Group, TlsVersion};
 pub use verdict::{Doubt, doubts};

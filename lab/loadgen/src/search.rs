@@ -61,9 +61,9 @@ pub enum Missed {
     Nothing,
 }
 
-/// How a search ended.
+/// How a search ended whose probes fail by `E`.
 #[derive(Clone, Debug)]
-pub enum Ending {
+pub enum Ending<E> {
     /// This rate was reached twice.
     Rate(f64),
     /// Nothing keeps the goal, and this is why.
@@ -77,23 +77,14 @@ pub enum Ending {
     /// It was stopped.
     Interrupted,
     /// A probe could not be made, and this is why.
-    GivenUp(String),
-}
-
-/// An error that ended a search, and what had been found by then.
-#[derive(Debug)]
-pub struct Abandoned<E> {
-    /// The error.
-    pub error: E,
-    /// The probes before it.
-    pub found: Found,
+    GivenUp(E),
 }
 
 /// What was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Found<E> {
     /// How it ended.
-    pub ending: Ending,
+    pub ending: Ending<E>,
     /// Every run, in order.
     pub probes: Vec<Probe>,
     /// Whether the clients rather than the server set the limit.
@@ -113,18 +104,15 @@ const PROBE_SHIFT: u32 = 48;
 const DOUBLINGS: u32 = 24;
 
 /// Searches the highest rate at which `plan` keeps `goal`. `course` says how long a probe takes at
-/// least; `attempt` carries out one probe, [`attempt`] from here; `probed` is called with each.
-///
-/// # Errors
-///
-/// Those of `attempt`, with the probes before them.
-pub fn search<E: fmt::Display>(
+/// least; `attempt` carries out one probe, [`attempt`] from here, and ends the search if it fails;
+/// `probed` is called with each.
+pub fn search<E>(
     plan: &Plan,
     course: &Course,
     goal: &Goal,
     mut attempt: impl FnMut(&Plan, &Course) -> Result<Outcome, E>,
     mut probed: impl FnMut(&Probe),
-) -> Result<Found, Abandoned<E>> {
+) -> Found<E> {
     let window = course.window.max(LIMITS_PER_PROBE * goal.latency_max);
     let mut searched = Searched {
         plan,
@@ -134,18 +122,11 @@ pub fn search<E: fmt::Display>(
         probed: &mut probed,
         probes: Vec::new(),
     };
-    let (ending, error) = match searched.run() {
-        Ok(ending) => (ending, None),
-        Err(error) => (Ending::GivenUp(error.to_string()), Some(error)),
-    };
+    let ending = searched.run().unwrap_or_else(Ending::GivenUp);
     let probes = searched.probes;
     let too_fast = probes.iter().filter(|probe| probe.missed.is_some()).map(busy);
     let client_bound = too_fast.fold(0.0, f64::max) >= verdict::BUSY;
-    let found = Found { ending, probes, client_bound };
-    match error {
-        None => Ok(found),
-        Some(error) => Err(Abandoned { error, found }),
-    }
+    Found { ending, probes, client_bound }
 }
 
 /// Carries out a probe from this host, until `stop` is set. A server that gives up under an open
@@ -198,7 +179,7 @@ struct Searched<'a, E> {
 }
 
 impl<E> Searched<'_, E> {
-    fn run(&mut self) -> Result<Ending, E> {
+    fn run(&mut self) -> Result<Ending<E>, E> {
         // One connection at a time: what takes too long alone will not be faster in company.
         let alone = self.probe(None)?;
         if alone.outcome.interrupted {
@@ -256,7 +237,7 @@ impl<E> Searched<'_, E> {
     }
 
     /// Why the goal is missed at `rate`, if it is; or how that ends the search.
-    fn probe_rate(&mut self, rate: f64) -> Result<Result<Option<Missed>, Ending>, E> {
+    fn probe_rate(&mut self, rate: f64) -> Result<Result<Option<Missed>, Ending<E>>, E> {
         let probe = self.probe(Some(rate))?;
         Ok(match probe.outcome.interrupted {
             true => Err(Ending::Interrupted),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use widelane_loadgen::{Course, Ending, Found, Goal, Probe, attempt, search};
+use widelane_loadgen::{Course, Ending, Found, Goal, LoadError, Probe, attempt, search};
 use widelane_results::{Results, Row, Status, Trace};
 
 use super::rows::{BITS_PER_GBIT, GOODPUT_WITHIN, unaccelerated};
@@ -47,7 +47,7 @@ impl Run<'_> {
 /// What was found of one subject.
 struct Searched {
     subject: Subject,
-    found: Found,
+    found: Found<LoadError>,
     /// Why it cannot be relied on whatever was found, if so.
     doubt: Option<String>,
 }
@@ -74,13 +74,14 @@ impl Searched {
         let found = search(&load.plan(), &course, goal, attempt, |_| ());
         // A search takes the failures of a server that has died for a rate that it cannot keep.
         server.check_alive()?;
-        let found = found.map_err(|abandoned| {
-            let why = abandoned.error;
-            CompareError::Load { server: server.name().to_owned(), why }
-        })?;
-        if matches!(found.ending, Ending::Interrupted) {
-            return Err(CompareError::Interrupted);
-        }
+        let ending = match found.ending {
+            Ending::GivenUp(why) => {
+                return Err(CompareError::Load { server: server.name().to_owned(), why });
+            }
+            Ending::Interrupted => return Err(CompareError::Interrupted),
+            ending => ending,
+        };
+        let found = Found { ending, ..found };
         if !before.is_subset(&server.usage()?.processes) {
             let (server, log) = (server.name().to_owned(), server.log());
             return Err(CompareError::Replaced { server, log });

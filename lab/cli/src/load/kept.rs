@@ -251,7 +251,13 @@ fn part(scenario: &str, agent: &Agent) -> Vec<Row> {
 }
 
 /// Adds a search to `results`.
-pub fn search(target: &Target, found: &Found, goal: &Goal, ending: &str, results: &mut Results) {
+pub fn search(
+    target: &Target,
+    found: &Found<anyhow::Error>,
+    goal: &Goal,
+    ending: &str,
+    results: &mut Results,
+) {
     let scenario = scenario(target, "/search");
     let tone = match &found.ending {
         Ending::Rate(_) if !found.client_bound => Tone::Better,

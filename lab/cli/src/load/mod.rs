@@ -21,9 +21,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use widelane_cli::{output, system, units};
 use widelane_fleet::{Authority, Call, Director, Specification};
 use widelane_loadgen::{
-    Abandoned, Arrivals, Cipher, Course, Doubt, Ending, GivenUp, Goal, Group, Latency, Mix,
-    Outcome, Pace, Plan, Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt,
-    doubts, drive, search,
+    Arrivals, Cipher, Course, Doubt, Ending, GivenUp, Goal, Group, Latency, Mix, Outcome, Pace,
+    Plan, Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive,
+    search,
 };
 
 pub use self::fleet::Access;
@@ -444,7 +444,7 @@ fn run_search(
     let live = Live::of(&plan.work);
     let probed = |probe: &Probe| live.probed(probe);
     let course = args.course();
-    let searched = match &args.nats {
+    let found = match &args.nats {
         None => {
             raise_file_limit(plan.pace.connections())?;
             let here = |plan: &Plan, course: &Course| {
@@ -463,11 +463,11 @@ fn run_search(
         }
     };
     live.finish();
-    let (found, given_up) = match searched {
-        Ok(found) => (found, None),
-        Err(Abandoned { error, found }) if found.probes.is_empty() => return Err(error),
-        Err(Abandoned { error, found }) => (found, Some(error)),
-    };
+    if found.probes.is_empty()
+        && let Ending::GivenUp(error) = found.ending
+    {
+        return Err(error);
+    }
     let shown = shown::Search::of(&found, plan, goal);
     let (target, ending) = (&args.target, shown.ending());
     let written = args.keep.here(|results| kept::search(target, &found, goal, ending, results));
@@ -476,9 +476,6 @@ fn run_search(
         false => output::print(&shown.text(&output::style()))?,
     }
     written?;
-    if let Some(error) = given_up {
-        return Err(error);
-    }
     match found.ending {
         Ending::Rate(_) => Ok(ExitCode::SUCCESS),
         Ending::Infeasible(_) => Ok(ExitCode::FAILURE),
@@ -488,7 +485,7 @@ fn run_search(
         Ending::Unsteady => bail!("{ending}; probe longer, or on a quieter machine"),
         Ending::Gone => bail!("{ending}; see what it logged when it ended"),
         Ending::Interrupted => bail!("interrupted"),
-        Ending::GivenUp(why) => bail!(why),
+        Ending::GivenUp(error) => Err(error),
     }
 }
 

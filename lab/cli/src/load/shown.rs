@@ -223,7 +223,7 @@ struct Probed {
 
 impl Search {
     /// Sums up what was found.
-    pub fn of(found: &Found, plan: &Plan, goal: &Goal) -> Self {
+    pub fn of(found: &Found<anyhow::Error>, plan: &Plan, goal: &Goal) -> Self {
         let probed = |probe: &Probe| Probed {
             rate: probe.rate,
             latency_s: probe.latency.as_secs_f64(),
