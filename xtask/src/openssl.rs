@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::programs::TestProgram;
-use crate::shell::{announce, announce_and_run, capture, cargo, run as run_command};
+use crate::shell::{announce, announce_and_run, capture, cargo, path, run as run_command};
 use crate::test::{self, runner};
 use crate::workspace::{QUICK, Workspace};
 
@@ -170,9 +170,7 @@ impl Release {
 
     /// The environment in which programs find this release before the machine's.
     fn variables(&self) -> Result<[(&'static str, OsString); 3]> {
-        let path = std::env::var_os("PATH");
-        let others = path.iter().flat_map(std::env::split_paths);
-        let path = iter::once(self.programs()).chain(others);
+        let path = iter::once(self.programs()).chain(path());
         Ok([
             ("LD_LIBRARY_PATH", self.directory.clone().into()),
             ("OPENSSL_MODULES", self.modules().into()),

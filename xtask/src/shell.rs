@@ -43,11 +43,15 @@ pub fn succeeds(command: &mut Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
+/// The directories of `PATH`; none where it is not set.
+pub fn path() -> Vec<PathBuf> {
+    std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect()
+}
+
 /// Finds a program in `PATH` or where servers are installed, which many a `PATH` leaves out.
 pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH");
-    path.iter()
-        .flat_map(std::env::split_paths)
+    path()
+        .into_iter()
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
         .map(|directory| directory.join(name))
         .find(|file| file.is_file())
