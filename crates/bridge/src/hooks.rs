@@ -82,9 +82,8 @@ pub struct ProviderHooks {
     pub fibre: extern "C" fn(is_begun: bool),
     /// Whether a whole batch is parked on this thread.
     pub full: extern "C" fn() -> bool,
-    /// Executes parked requests on the caller's stack. Returns how many requests were finished.
-    /// Needs up to 256 KiB of stack.
-    pub execute: extern "C" fn(what: Extent) -> usize,
+    /// Executes parked requests on the caller's stack, of which it needs up to 256 KiB.
+    pub execute: extern "C" fn(what: Extent),
     /// How long, in ns, the calling thread should wait for company of what is parked, if it has
     /// nothing else to do; 0 if something is [due](Extent::Due). `begins` says that it does.
     pub wait_ns: extern "C" fn(begins: bool) -> u64,

@@ -120,8 +120,8 @@ hook! {
         event_loop::full()
     }
 
-    fn execute(what: Extent) -> usize, otherwise 0; {
-        event_loop::execute(what)
+    fn execute(what: Extent), otherwise (); {
+        event_loop::execute(what);
     }
 
     fn wait_ns(begins: bool) -> u64, otherwise 0; {

@@ -285,44 +285,45 @@ impl Foreign {
 }
 
 impl Member {
-    fn join(process: *const Process) -> Option<Self> {
+    fn join() -> Option<Self> {
         // Before the look at what it refers to: see `before_fork`.
-        process::current().members.fetch_add(1, Ordering::SeqCst);
-        let member = Member::take_place(process);
+        let members = &process::current().members;
+        members.fetch_add(1, Ordering::SeqCst);
+        let member = Member::take_place();
         if member.is_none() {
-            process::current().members.fetch_sub(1, Ordering::SeqCst);
+            members.fetch_sub(1, Ordering::SeqCst);
         }
         member
     }
 
-    fn take_place(process: *const Process) -> Option<Self> {
+    fn take_place() -> Option<Self> {
         // SAFETY: null, or a generation that is freed only while there are no members.
         let generation = unsafe { GENERATION.load(Ordering::SeqCst).as_ref() }?;
         if generation.lane.is_none() && !config().combines() {
             return None;
         }
-        Member::enter(generation, process)
+        Member::enter(generation)
     }
 
     /// The lane process among the workers of a generation, with all keys that it inherits; nothing
     /// if there is no place for it.
     pub(super) fn of_lane_process(generation: &'static Generation) -> Option<Self> {
         let place = generation.lane_place()?;
-        let mut member = Member::at(generation, process::current(), place)?;
+        let mut member = Member::at(generation, place)?;
         let keys = generation.lane.iter().flat_map(|lane| lane.keys.all());
         let named = |key: Arc<Key>| Some((key.accelerated()?.name, Arc::downgrade(&key)));
         member.keys = keys.filter_map(named).collect();
         Some(member)
     }
 
-    fn enter(generation: &'static Generation, process: *const Process) -> Option<Self> {
+    fn enter(generation: &'static Generation) -> Option<Self> {
         if generation.shared.build.load(Ordering::Relaxed) != BUILD {
             return None;
         }
         let slots = &generation.shared.slots;
         let places = generation.lane_place().unwrap_or(generation.events.len());
         let place = slots.enter(places, std::process::id(), has_ended)?;
-        let member = Member::at(generation, process, place);
+        let member = Member::at(generation, place);
         if member.is_none() {
             slots.leave(place);
         }
@@ -331,10 +332,10 @@ impl Member {
 
     /// The member at a place; nothing if no worker could wake it, or its descriptor is another file
     /// by now.
-    fn at(generation: &'static Generation, process: *const Process, place: usize) -> Option<Self> {
+    fn at(generation: &'static Generation, place: usize) -> Option<Self> {
         generation.events.get(place).filter(|event| file(**event) == generation.file)?;
         Some(Member {
-            process,
+            process: process::current(),
             generation,
             place,
             worker: std::process::id(),
@@ -606,7 +607,7 @@ impl Membership {
         }
         let process = ptr::from_ref(process::current());
         if self.found.as_ref().is_none_or(|(found, _)| *found != process) {
-            self.found = Some((process, Member::join(process)));
+            self.found = Some((process, Member::join()));
         }
         self.get()
     }
@@ -723,15 +724,14 @@ mod tests {
         generation.lane = Some(Lane { keys: Lent::none(), lifeline: -1 });
         let generation: &'static Generation = Box::leak(Box::new(generation));
         let last = generation.events.len() - 1;
-        let workers: Vec<_> =
-            (0..=last).map_while(|_| Member::enter(generation, process::current())).collect();
+        let workers: Vec<_> = (0..=last).map_while(|_| Member::enter(generation)).collect();
         assert_eq!(workers.len(), last);
         let lane = Member::of_lane_process(generation).expect("its place");
         assert_eq!(lane.place, last);
         // One worker too many does not take note of the sleep of the lane process.
         let slots = &generation.shared.slots;
         slots.begin_sleep(last);
-        assert!(Member::enter(generation, process::current()).is_none() && slots.rouse(last));
+        assert!(Member::enter(generation).is_none() && slots.rouse(last));
         for _ in 0..PLACES_MAX {
             slots.enter(usize::MAX, 1, |_| false);
         }
@@ -835,7 +835,7 @@ mod tests {
 
     fn member(generation: &'static Generation) -> Member {
         process::current().members.fetch_add(1, Ordering::SeqCst);
-        Member::enter(generation, process::current()).expect("a place")
+        Member::enter(generation).expect("a place")
     }
 
     fn request(key: &Arc<Key>) -> Request {

@@ -364,7 +364,7 @@ pub(super) fn run(request: Request, handshake: Handshake) -> Answer {
     let parked = Parked { request: Arc::clone(&request), handshake };
     match with(|lanes| lanes.add(kind, parked)) {
         None => return blocking::run_alone(&request),
-        Some(true) => drop(execute_kind(kind, Extent::Due)),
+        Some(true) => execute_kind(kind, Extent::Due),
         Some(false) => {}
     }
     let identity = process::identity();
@@ -415,32 +415,28 @@ pub(crate) fn wake_descriptor() -> c_int {
     with(Lanes::wake_descriptor).unwrap_or(-1)
 }
 
-/// Executes what is parked on this thread. Returns how many were finished.
-pub(crate) fn execute(what: Extent) -> usize {
+/// Executes what is parked on this thread.
+pub(crate) fn execute(what: Extent) {
     choosing::tick();
-    let by_kind = |kind| execute_kind(kind, what);
-    collect() + OperationKind::ALL.into_iter().map(by_kind).sum::<usize>()
+    collect();
+    OperationKind::ALL.into_iter().for_each(|kind| execute_kind(kind, what));
 }
 
-/// Executes what is parked of one kind. Returns how many were finished.
-fn execute_kind(kind: OperationKind, what: Extent) -> usize {
+/// Executes what is parked of one kind.
+fn execute_kind(kind: OperationKind, what: Extent) {
     // The lanes are free while a batch runs: its end may bring the next request.
     let take = |lanes: &mut Lanes| {
         let (waiting, engines) = lanes.of(kind);
         waiting.take(what, engines)
     };
-    let mut finished = 0;
     while let Some(meeting) = with(take).flatten() {
-        finished += meeting.batch.fill();
         finish(kind, meeting);
     }
-    finished
 }
 
-/// Takes up what engines have finished. Returns how many requests were.
-fn collect() -> usize {
+/// Takes up what engines have finished.
+fn collect() {
     let counters = process::current().counters();
-    let mut finished = 0;
     for (entry, answer) in with(Lanes::collect).unwrap_or_default() {
         let Entry { job: Parked { request, handshake }, submitted } = entry;
         match answer {
@@ -448,7 +444,6 @@ fn collect() -> usize {
                 count_wait(counters, now().since(submitted));
                 *request.answer() = Some(Answer::Done(signature));
                 runtime::completed(handshake);
-                finished += 1;
             }
             _ => drop(with(|lanes| {
                 let waiting = &mut lanes.by_kind[request.kind() as usize];
@@ -456,7 +451,6 @@ fn collect() -> usize {
             })),
         }
     }
-    finished
 }
 
 /// Withdraws the request of a handshake, whose fibre is about to be resumed for the last time: if
