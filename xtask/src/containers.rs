@@ -14,8 +14,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use self::bundle::{Container, Mount};
-use crate::shell::{announce, announce_and_run, capture, find_program, run, succeeds};
-use crate::workspace::{QUICK, Workspace};
+use crate::shell::{announce, capture, find_program, run, succeeds};
+use crate::workspace::Workspace;
 use crate::{chroot, setup};
 
 /// Users that no image knows.
@@ -67,12 +67,7 @@ pub fn test(workspace: &Workspace) -> Result<()> {
     if ["runc", "musl-gcc", "curl"].iter().any(lacks) || !Path::new(bundle::SECCOMP).exists() {
         bail!("apt-get install runc golang-github-containers-common musl-tools curl");
     }
-    announce_and_run(
-        workspace
-            .cargo()
-            .args(["build", QUICK, "--package=widelane-cli", "--package=widelane-provider"])
-            .arg("--package=widelane-runtime"),
-    )?;
+    workspace.build()?;
     let place = workspace.target.join("containers");
     let root = place.join("trixie");
     if !root.exists() {

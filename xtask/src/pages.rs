@@ -59,28 +59,48 @@ const LOOKS: [Look; 3] = [
     Look { name: "narrow", dark: false, width: 500 },
 ];
 
-/// Opens the pages that are given, or those of [`RESULTS`] as the tested program writes them.
-/// Says so and does nothing where there is no Chromium.
+/// Opens the pages that are given, or those of [`RESULTS`] as the program writes them that it
+/// builds.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    if !arguments.pages.is_empty() {
+        return look_at(workspace, &arguments.pages);
+    }
+    workspace.build()?;
+    look_at_all(workspace)
+}
+
+/// Opens the pages of [`RESULTS`] as the program writes them that is there.
+pub fn look_at_all(workspace: &Workspace) -> Result<()> {
+    let place = place(workspace)?;
+    let mut pages = Vec::new();
+    for results in RESULTS {
+        let page = place.join(results.replace('/', "-")).with_extension("html");
+        let mut report = Command::new(workspace.quick("widelane"));
+        report.arg("report").arg(workspace.root.join(results)).arg("--output").arg(&page);
+        capture(&mut report)?;
+        pages.push(page);
+    }
+    look_at(workspace, &pages)
+}
+
+/// Where pages are written.
+fn place(workspace: &Workspace) -> Result<PathBuf> {
+    let place = workspace.target.join("pages");
+    fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
+    Ok(place)
+}
+
+/// Says so and does nothing where there is no Chromium.
+fn look_at(workspace: &Workspace, pages: &[PathBuf]) -> Result<()> {
     let Some(chromium) = find_program("chromium") else {
         announce("pages: not opened, for there is no chromium; apt-get install chromium");
         return Ok(());
     };
-    let place = workspace.target.join("pages");
-    fs::create_dir_all(&place).with_context(|| format!("cannot make {}", place.display()))?;
+    let place = place(workspace)?;
     let axe = axe(&place)?;
     let browser = Browser { chromium, place, axe };
     let mut objections = Vec::new();
-    if arguments.pages.is_empty() {
-        for results in RESULTS {
-            let page = browser.place.join(results.replace('/', "-")).with_extension("html");
-            let mut report = Command::new(workspace.quick("widelane"));
-            report.arg("report").arg(workspace.root.join(results)).arg("--output").arg(&page);
-            capture(&mut report)?;
-            objections.extend(browser.look_at(&page)?);
-        }
-    }
-    for page in &arguments.pages {
+    for page in pages {
         objections.extend(browser.look_at(page)?);
     }
     ensure!(objections.is_empty(), "reports are not as they should be:\n{}", objections.join("\n"));

@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::setup::{self, Need, Proof};
-use crate::shell::{announce, announce_and_run, capture, run as run_command};
+use crate::shell::{announce, capture, run as run_command};
 use crate::workspace::Workspace;
 use causes::{Costs, read};
 use server::Server;
@@ -77,9 +77,7 @@ const SCENARIOS: [(&str, &[&str]); 4] = [
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     setup::run_for_tests()?;
     setup::meet(NEEDS)?;
-    let mut build = workspace.cargo();
-    build.args(["build", "--profile=quick", "--package=widelane-cli", "--package=widelane-lab"]);
-    announce_and_run(build.args(["--package=widelane-provider", "--package=widelane-runtime"]))?;
+    workspace.build()?;
     let directory = workspace.target.join("profile");
     fs::create_dir_all(&directory)?;
     let mut columns = Vec::new();

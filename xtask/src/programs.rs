@@ -21,6 +21,11 @@ pub struct TestProgram {
 }
 
 impl TestProgram {
+    /// Its package and target, as its results name it.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.package, self.target)
+    }
+
     /// Builds the tests that `cargo test` with its options names, and returns their programs.
     pub fn build(cargo: &mut Command) -> Result<Vec<Self>> {
         cargo.args(["--no-run", "--quiet", "--message-format=json-render-diagnostics"]);

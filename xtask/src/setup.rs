@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use crate::shell::{announce, announce_and_run, find_program, run as run_command, succeeds};
 
@@ -25,16 +25,21 @@ pub fn meet<'a>(needs: impl IntoIterator<Item = &'a Need>) -> Result<()> {
         announce("set-up: nothing lacks");
         return Ok(());
     }
-    let packages: Vec<&str> = lacking.iter().map(|need| need.package).collect();
-    announce(&format!("set-up: installing {}", packages.join(" ")));
-    if let Err(error) = install(&packages) {
-        let line = format!("apt-get install {}", packages.join(" "));
-        if lacking.iter().any(|need| need.to_build) {
-            bail!("{error:#}; run this as root, then try again:\n\n    {line}\n");
-        }
+    announce(&format!("set-up: installing {}", packages(&lacking)));
+    let Err(error) = install(&lacking) else { return Ok(()) };
+    let lacking: Vec<&Need> = lacking.into_iter().filter(|need| !need.is_met()).collect();
+    let line = format!("apt-get install {}", packages(&lacking));
+    if lacking.iter().any(|need| need.to_build) {
+        bail!("{error:#}; run this as root, then try again:\n\n    {line}\n");
+    }
+    if !lacking.is_empty() {
         eprintln!("    {error:#}; to have these too, run this as root:\n\n    {line}\n");
     }
     Ok(())
+}
+
+fn packages(needs: &[&Need]) -> String {
+    needs.iter().map(|need| need.package).collect::<Vec<_>>().join(" ")
 }
 
 /// Something that building, testing or comparing takes.
@@ -44,6 +49,8 @@ pub struct Need {
     proof: Proof,
     /// Whether nothing can be built without it.
     to_build: bool,
+    /// Whether the package starts a service of its name when it is installed.
+    is_service: bool,
 }
 
 /// How to tell that it is there, however it was installed.
@@ -57,11 +64,15 @@ pub enum Proof {
 
 impl Need {
     pub const fn to_build(package: &'static str, proof: Proof) -> Self {
-        Need { package, proof, to_build: true }
+        Need { package, proof, to_build: true, is_service: false }
     }
 
     const fn to_compare(package: &'static str, proof: Proof) -> Self {
-        Need { package, proof, to_build: false }
+        Need { package, proof, to_build: false, is_service: false }
+    }
+
+    const fn service(package: &'static str, program: &'static str) -> Self {
+        Need { package, proof: Proof::Program(program), to_build: false, is_service: true }
     }
 
     fn is_met(&self) -> bool {
@@ -76,7 +87,8 @@ impl Need {
     }
 }
 
-fn install(packages: &[&str]) -> Result<()> {
+/// Installs the packages that apt knows; fails if it does not know some.
+fn install(needs: &[&Need]) -> Result<()> {
     if find_program("apt-get").is_none() {
         bail!("there is no apt-get here");
     }
@@ -88,13 +100,16 @@ fn install(packages: &[&str]) -> Result<()> {
         command
     };
     announce_and_run(root(&["apt-get", "update", "--quiet=2"]).stdout(Stdio::null()))?;
+    let (known, unknown): (Vec<&Need>, Vec<_>) = needs.iter().partition(|need| {
+        succeeds(Command::new("apt-get").args(["install", "--simulate", need.package]))
+    });
     let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install"];
     words.extend(["--yes", "--quiet=2", "--no-install-recommends"]);
-    words.extend(packages);
+    words.extend(known.iter().map(|need| need.package));
     // Even quiet, dpkg has five lines for every package.
     announce_and_run(root(&words).stdout(Stdio::null()))?;
     // Debian starts a server when it installs it. None is wanted on port 80 here.
-    for server in packages.iter().filter(|package| SERVICES.contains(package)) {
+    for server in known.iter().filter(|need| need.is_service).map(|need| need.package) {
         announce(&format!("set-up: leaving the system's own {server} stopped"));
         if Path::new("/run/systemd/system").exists() {
             run_command(&mut root(&["systemctl", "--quiet", "disable", "--now", server]))?;
@@ -103,6 +118,7 @@ fn install(packages: &[&str]) -> Result<()> {
             succeeds(&mut root(&["service", server, "stop"]));
         }
     }
+    ensure!(unknown.is_empty(), "apt cannot install {}", packages(&unknown));
     Ok(())
 }
 
@@ -117,19 +133,15 @@ fn becoming_root() -> Option<&'static [&'static str]> {
     }
 }
 
-/// Packages that start a service when they are installed.
-const SERVICES: &[&str] =
-    &["nginx", "haproxy", "nats-server", "memcached", "prometheus", "redis-server"];
-
 /// Servers and tools that the tests run, and nothing else.
 const TESTED: &[Need] = &[
     Need::to_compare("iptables", Proof::Program("iptables")),
-    Need::to_compare("lighttpd", Proof::Program("lighttpd")),
+    Need::service("lighttpd", "lighttpd"),
     Need::to_compare("lighttpd-mod-openssl", Proof::Package),
-    Need::to_compare("memcached", Proof::Program("memcached")),
+    Need::service("memcached", "memcached"),
     Need::to_compare("nftables", Proof::Program("nft")),
-    Need::to_compare("prometheus", Proof::Program("prometheus")),
-    Need::to_compare("redis-server", Proof::Program("redis-server")),
+    Need::service("prometheus", "prometheus"),
+    Need::service("redis-server", "redis-server"),
 ];
 
 const NEEDS: &[Need] = &[
@@ -137,9 +149,9 @@ const NEEDS: &[Need] = &[
     Need::to_build("libssl-dev", Proof::PkgConfig("openssl")),
     Need::to_compare("openssl", Proof::Program("openssl")),
     Need::to_compare("curl", Proof::Program("curl")),
-    Need::to_compare("nginx", Proof::Program("nginx")),
-    Need::to_compare("haproxy", Proof::Program("haproxy")),
-    Need::to_compare("nats-server", Proof::Program("nats-server")),
+    Need::service("nginx", "nginx"),
+    Need::service("haproxy", "haproxy"),
+    Need::service("nats-server", "nats-server"),
     Need::to_compare(
         "libnginx-mod-http-lua",
         Proof::OneOf(&[

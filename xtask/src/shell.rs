@@ -48,6 +48,13 @@ pub fn path() -> Vec<PathBuf> {
     std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect()
 }
 
+/// The name of this machine's CPU, as Linux has it.
+pub fn cpu_model() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    model.map_or("unknown", |(_, model)| model).to_owned()
+}
+
 /// Finds a program in `PATH` or where servers are installed, which many a `PATH` leaves out.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     path()

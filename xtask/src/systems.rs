@@ -168,12 +168,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         setup::run()?;
         chroot::check_tools()?;
         if !arguments.built {
-            announce_and_run(
-                workspace
-                    .cargo()
-                    .args(["build", QUICK, "--package=widelane-cli", "--package=widelane-lab"])
-                    .args(["--package=widelane-provider", "--package=widelane-runtime"]),
-            )?;
+            workspace.build()?;
         }
         for (system, part) in chosen(&arguments.only) {
             let name = format!("{}/{}", system.name, part.name());
@@ -225,8 +220,8 @@ fn run_part(workspace: &Workspace, place: &Path, system: &System, part: Part) ->
     if !root.exists() {
         fs::create_dir_all(place)?;
         chroot::bootstrap(&root, system.suite)?;
-        chroot::install(&root, BASE)?;
     }
+    chroot::install(&root, BASE)?;
     let outcome = match part {
         Part::Tests => return test(workspace, &root),
         Part::Server(server) => compare(workspace, &root, server)?,

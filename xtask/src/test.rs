@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use widelane_cpu::Room;
 
 use crate::programs::TestProgram;
-use crate::shell::{announce, announce_and_run, capture};
+use crate::shell::{announce, announce_and_run, capture, cpu_model};
 use crate::workspace::{QUICK, Workspace};
 use crate::{pages, setup, tidy};
 
@@ -58,7 +58,7 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
         clock.time("servers without batches", || test_servers_without_batches(workspace))?;
     }
     if full {
-        clock.time("pages", || pages::run(workspace, &pages::Arguments::default()))?;
+        clock.time("pages", || pages::look_at_all(workspace))?;
     }
     Ok(())
 }
@@ -214,9 +214,7 @@ const CHECKED: [&str; 5] = ["batch", "bridge", "cpu", "kernels", "secret"];
 /// Says what this run stands for: compiler, CPU, rooms.
 fn introduce() -> Result<()> {
     announce(capture(Command::new("rustc").arg("--version"))?.trim());
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    announce(&format!("CPU {}", model.map_or("unknown", |(_, model)| model)));
+    announce(&format!("CPU {}", cpu_model()));
     let rooms: Vec<String> = Room::ALL
         .iter()
         .map(|room| {

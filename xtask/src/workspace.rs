@@ -64,6 +64,13 @@ impl Workspace {
         cargo
     }
 
+    /// Builds both programs and the libraries that they put into servers, in [`QUICK`].
+    pub fn build(&self) -> Result<()> {
+        let packages = ["cli", "lab", "provider", "runtime"];
+        let packages = packages.map(|name| format!("--package=widelane-{name}"));
+        shell::announce_and_run(self.cargo().args(["build", QUICK]).args(packages))
+    }
+
     /// A program or library that cargo made in [`QUICK`].
     pub fn quick(&self, name: &str) -> PathBuf {
         self.target.join("quick").join(name)

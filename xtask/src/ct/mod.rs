@@ -59,6 +59,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let scanned = scan::scan(&workspace.released("libwidelane.so"))
         .context("cannot look at the emitted code")?;
     scanned.print();
+    ensure!(scanned.functions > 100, "the library has hardly a function; was it stripped?");
     ensure!(leaking.is_empty(), "secrets can be distinguished in {}", leaking.join(", "));
     ensure!(
         scanned.findings.is_empty(),

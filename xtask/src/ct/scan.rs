@@ -15,7 +15,7 @@ use crate::shell::capture;
 /// What was found in a library.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
-    functions: usize,
+    pub functions: usize,
     instructions: usize,
     jumps: usize,
     /// Instructions that must not be there, by function and mnemonic.

@@ -49,31 +49,18 @@ fn section(place: &Path, system: &System, before: &str) -> Result<String> {
         let line = before.lines().find(|line| line.starts_with(&format!("| {title} | ")));
         line.map_or_else(String::new, |line| format!("{line}\n"))
     };
-    let is_heading = |line: &&str| !line.is_empty() && !line.starts_with('|');
-    let mut heading = before.lines().find(is_heading).unwrap_or_default().to_owned();
     let (mut compared, mut tried) = (String::new(), String::new());
     for server in &SERVERS {
         let found = outcome(server.name)?;
-        if let Some(results) = found.as_ref().map(|found| &found["results"])
-            && results.is_object()
-        {
-            heading = conditions(results);
-        }
         compared += &found.map_or_else(|| old_row(server.title), |found| row(server, &found));
     }
     for one in &TRIED {
         let found = outcome(one.name)?;
-        if let Some(found) = found.as_ref().map(|found| &found["tried"])
-            && let (Some(openssl), Some(date)) = (found["openssl"].as_str(), found["date"].as_str())
-            && heading.is_empty()
-        {
-            heading = format!("{openssl}, {date}.");
-        }
         tried += &found.map_or_else(|| old_row(one.title), |found| tried_row(one, &found));
     }
     let mut section = String::new();
     if !compared.is_empty() || !tried.is_empty() {
-        write!(section, "\n### {}\n\n{heading}\n\n", system.title)?;
+        write!(section, "\n### {}\n\n", system.title)?;
     }
     for (columns, rows) in [(COLUMNS, compared), (COLUMNS_OF_TRIED, tried)] {
         if !rows.is_empty() {
@@ -84,66 +71,105 @@ fn section(place: &Path, system: &System, before: &str) -> Result<String> {
 }
 
 const COLUMNS: &str = "\
-| Server | Version | RSA-2048 | ECDSA P-256 | In batches: signatures, key exchange | |\n\
-|---|---|---|---|---|---|\n";
+| Server | Version | RSA-2048 | ECDSA P-256 | In batches: signatures, key exchange | | Measured |\n\
+|---|---|---|---|---|---|---|\n";
 
 const COLUMNS_OF_TRIED: &str = "\
-| Server | Version | CPU of a full handshake, ms | Resumption | After a reload | |\n\
-|---|---|---|---|---|---|\n";
+| Server | Version | CPU of a full handshake, ms | Resumption | After a reload | | Measured |\n\
+|---|---|---|---|---|---|---|\n";
 
-/// With what and when results were obtained.
-fn conditions(results: &Value) -> String {
-    let machine = &results["machine"];
-    format!(
-        "{}, on {} with {} CPUs, {}.",
-        machine["openssl"].as_str().unwrap_or("OpenSSL"),
-        machine["model"].as_str().unwrap_or("an unknown CPU"),
-        machine["cpus"],
-        results["created"].as_str().unwrap_or_default().split('T').next().unwrap_or_default(),
-    )
+/// With what, on which CPU and when something was measured.
+fn measured(openssl: &Value, model: &Value, date: &Value) -> String {
+    let [openssl, model, date] = [openssl, model, date].map(|of| of.as_str().unwrap_or_default());
+    let openssl = openssl.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let date = date.split('T').next().unwrap_or_default();
+    format!("{date}, {openssl}, {model}")
 }
 
 fn tried_row(tried: &Tried, outcome: &Value) -> String {
     let (title, remark) = (tried.title, tried.remark);
     if outcome["missing"] == true {
-        return format!("| {title} | | | | | not in this release |\n");
+        return format!("| {title} | | | | | not in this release | |\n");
     }
     let version = outcome["version"].as_str().unwrap_or_default();
     if let Some(failure) = outcome["failure"].as_str() {
-        return format!("| {title} | {version} | | | | fails: {failure} |\n");
+        return format!("| {title} | {version} | | | | fails: {failure} | |\n");
     }
-    let [native, ours] = ["native", "accelerated"].map(|subject| &outcome["tried"][subject]);
-    let cpu = |found: &Value| found["milliseconds"].as_f64().unwrap_or_default();
-    let failed = |found: &Value, field: &str| {
-        found[field].as_array().and_then(|all| all.first()).map(ToString::to_string)
+    let found = &outcome["tried"];
+    let [native, ours] = ["native", "accelerated"].map(|subject| {
+        found[subject].as_array().map_or(&[] as &[Value], |rounds| rounds.as_slice())
+    });
+    // What fails without us as well is not ours to tell.
+    let fails = |field: &str| match [native, ours].map(|rounds| failure(rounds, field)) {
+        [None, Some(error)] => format!("**fails**: {error}"),
+        [Some(error), _] => format!("fails natively: {error}"),
+        _ => String::new(),
     };
-    let or_ok = |field| failed(ours, field).unwrap_or_else(|| "works".to_owned());
-    let handshakes = match failed(ours, "failed") {
-        Some(error) => format!("fails: {error}"),
-        None => format!("{:.2} → {:.2}", cpu(native), cpu(ours)),
+    let or = |failure: String, otherwise: String| match failure.is_empty() {
+        true => otherwise,
+        false => failure,
     };
-    let resumed = match (native["resumed"].as_bool(), ours["resumed"].as_bool()) {
-        (Some(true), Some(true)) => "works",
-        (Some(true), _) => "**lost**",
+    let resumes =
+        |rounds: &[Value]| rounds.iter().find_map(|round| round["resumed"].as_bool()) == Some(true);
+    let resumed = match (resumes(native), resumes(ours)) {
+        (true, true) => "works",
+        (true, false) => "**lost**",
         _ => "not offered",
     };
-    let reload = or_ok("failed_after_reload");
-    format!("| {title} | {version} | {handshakes} | {resumed} | {reload} | {remark} |\n")
+    let handshakes = or(fails("failed"), cost(native, ours));
+    let reload = or(fails("failed_after_reload"), "works".to_owned());
+    let measured = measured(&found["openssl"], &outcome["model"], &found["date"]);
+    format!(
+        "| {title} | {version} | {handshakes} | {resumed} | {reload} | {remark} | {measured} |\n"
+    )
+}
+
+/// What failed first in some rounds, if anything did.
+fn failure(rounds: &[Value], field: &str) -> Option<String> {
+    let all = rounds.iter().filter_map(|round| round[field].as_array());
+    all.flatten().next().map(ToString::to_string)
+}
+
+/// The medians of what a handshake costs, and that of the ratios of the pairs with their range,
+/// which for six pairs is the 97 % interval of the median.
+fn cost(native: &[Value], ours: &[Value]) -> String {
+    let of = |rounds: &[Value]| -> Vec<f64> {
+        rounds.iter().filter_map(|round| round["milliseconds"].as_f64()).collect()
+    };
+    let [native, ours] = [of(native), of(ours)];
+    let mut ratios: Vec<f64> = native.iter().zip(&ours).map(|(one, other)| other / one).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (Some(&low), Some(&high)) = (ratios.first(), ratios.last()) else {
+        return "not measured".to_owned();
+    };
+    let [native, ours, ratio] = [native, ours, ratios].map(median);
+    format!("{native:.2} → {ours:.2}: {ratio:.2} ({low:.2}–{high:.2})")
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => f64::midpoint(values[middle - 1], values[middle]),
+        _ => values[middle],
+    }
 }
 
 fn row(server: &Server, outcome: &Value) -> String {
     let title = server.title;
     if outcome["missing"] == true {
-        return format!("| {title} | | | | | not in this release |\n");
+        return format!("| {title} | | | | | not in this release | |\n");
     }
     let version = outcome["version"].as_str().unwrap_or_default();
     if let Some(failure) = outcome["failure"].as_str() {
-        return format!("| {title} | {version} | | | | fails: {failure} |\n");
+        return format!("| {title} | {version} | | | | fails: {failure} | |\n");
     }
-    let results = &outcome["results"];
+    let (results, remark) = (&outcome["results"], server.remark);
     let [rsa, ecdsa] = KEYS.map(|key| ratio(results, key));
     let batched = batched(results);
-    format!("| {title} | {version} | {rsa} | {ecdsa} | {batched} | {} |\n", server.remark)
+    let machine = &results["machine"];
+    let measured = measured(&machine["openssl"], &machine["model"], &results["created"]);
+    format!("| {title} | {version} | {rsa} | {ecdsa} | {batched} | {remark} | {measured} |\n")
 }
 
 /// CPU per handshake over that of the server as installed, with its interval.
@@ -194,13 +220,11 @@ mod tests {
     fn what_was_not_run_again_stays() {
         let place = std::env::temp_dir().join("widelane-no-outcomes");
         let [_, debian13, _] = &SYSTEMS;
-        let old = "\n### Debian 13\n\nOpenSSL 3.5.9.\n\n| Server |\n| HAProxy | 3.0 | 0.42 |\n\n\
+        let old = "\n### Debian 13\n\n| Server |\n| HAProxy | 3.0 | 0.42 |\n\n\
                    | Server |\n| MariaDB | 11 | 1.0 |\n\n\n### Debian sid\n\n| HAProxy | 3.2 |\n";
         let section = section(&place, debian13, &section_before(old, debian13));
         let section = section.expect("nothing to read");
-        assert!(
-            section.starts_with("\n### Debian 13\n\nOpenSSL 3.5.9.\n\n| Server | Version | RSA")
-        );
+        assert!(section.starts_with("\n### Debian 13\n\n| Server | Version | RSA"));
         assert!(section.contains("|\n| HAProxy | 3.0 | 0.42 |\n\n| Server | Version | CPU"));
         assert!(section.ends_with("|\n| MariaDB | 11 | 1.0 |\n\n"), "{section}");
     }
@@ -208,6 +232,8 @@ mod tests {
     #[test]
     fn rows_tell_ratios_shares_and_reasons() {
         let results = json!({
+            "created": "2026-11-29T10:00:00Z",
+            "machine": { "openssl": "OpenSSL 3.0.20 7 Apr 2026", "model": "AMD EPYC" },
             "rows": [
                 { "scenario": "hitch/tls1.3/rsa2048/x25519/c100", "subject": "native",
                   "metric": "server_cpu_per_handshake", "ratio": null, "status": "ok" },
@@ -227,24 +253,34 @@ mod tests {
         let server = SERVERS.iter().find(|server| server.name == "hitch").expect("a row");
         assert_eq!(
             row(server, &outcome),
-            "| hitch | 1.7 | 0.61 (0.60–0.62) | the machine was busy | 75 %, 0 % |  |\n"
+            "| hitch | 1.7 | 0.61 (0.60–0.62) | the machine was busy | 75 %, 0 % |  | \
+             2026-11-29, OpenSSL 3.0.20, AMD EPYC |\n"
         );
         let missing = row(server, &json!({ "missing": true }));
-        assert_eq!(missing, "| hitch | | | | | not in this release |\n");
+        assert_eq!(missing, "| hitch | | | | | not in this release | |\n");
         let tried = TRIED.iter().find(|tried| tried.name == "mariadb").expect("a row");
-        let found = json!({ "milliseconds": 1.5, "failed": [], "resumed": true,
-                            "failed_after_reload": [] });
-        let lost = json!({ "milliseconds": 0.75, "failed": [], "resumed": false,
-                           "failed_after_reload": ["refused"] });
-        let outcome = |ours: &Value| {
-            let both = json!({ "native": found, "accelerated": ours });
-            json!({ "version": "11", "tried": both })
+        let round = |milliseconds: f64| json!({ "milliseconds": milliseconds, "failed": [] });
+        let last = |resumed: bool, failed: &[&str]| {
+            json!({ "milliseconds": 1.5, "failed": [], "resumed": resumed,
+                    "failed_after_reload": failed })
         };
-        let line = tried_row(tried, &outcome(&found));
-        assert!(line.starts_with("| MariaDB | 11 | 1.50 → 1.50 | works | works | A thread"));
-        let line = tried_row(tried, &outcome(&lost));
-        assert!(line.starts_with("| MariaDB | 11 | 1.50 → 0.75 | **lost** | \"refused\" | A"));
+        let line = |native: [&Value; 2], ours: [&Value; 2]| {
+            let both = json!({ "native": native, "accelerated": ours, "date": "2026-11-29",
+                               "openssl": "OpenSSL 3.5.9" });
+            tried_row(tried, &json!({ "version": "11", "tried": both, "model": "AMD EPYC" }))
+        };
+        let works = last(true, &[]);
+        assert_eq!(
+            line([&round(2.0), &works], [&round(1.0), &works]),
+            "| MariaDB | 11 | 1.75 → 1.25: 0.75 (0.50–1.00) | works | works | A thread for each \
+             connection | 2026-11-29, OpenSSL 3.5.9, AMD EPYC |\n"
+        );
+        let refuses = last(false, &["refused"]);
+        let lost = line([&round(1.5), &works], [&round(1.5), &refuses]);
+        assert!(lost.contains(" | **lost** | **fails**: \"refused\" | "), "{lost}");
+        let both = line([&round(1.5), &refuses], [&round(1.5), &refuses]);
+        assert!(both.contains(" | not offered | fails natively: \"refused\" | "), "{both}");
         let fails = row(server, &json!({ "version": "1", "failure": "no key" }));
-        assert_eq!(fails, "| hitch | 1 | | | | fails: no key |\n");
+        assert_eq!(fails, "| hitch | 1 | | | | fails: no key | |\n");
     }
 }

@@ -16,6 +16,9 @@ use super::System;
 use crate::workspace::Workspace;
 use crate::{chroot, debian_source, shell};
 
+/// How long one may take, which is started twelve times.
+const SECONDS_MAX: u32 = 400;
+
 /// A server by the name of its script.
 #[derive(PartialEq, Eq)]
 pub struct Tried {
@@ -150,7 +153,7 @@ pub fn run(workspace: &Workspace, root: &Path, system: &System, tried: &Tried) -
     let counters = counters.display().to_string();
     let words = ["python3", &client, &script, tried.opening, &program, &counters];
     let command = chroot::command(root, &[&workspace.root, &workspace.target], &words);
-    let output = chroot::within(super::SECONDS_MAX, &command).output()?;
+    let output = chroot::within(SECONDS_MAX, &command).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         eprintln!("    {said}");
@@ -158,7 +161,7 @@ pub fn run(workspace: &Workspace, root: &Path, system: &System, tried: &Tried) -
         return Ok(json!({ "version": version, "failure": line.unwrap_or("it said nothing") }));
     }
     let found: Value = serde_json::from_slice(&output.stdout)?;
-    Ok(json!({ "version": version, "tried": found }))
+    Ok(json!({ "version": version, "tried": found, "model": shell::cpu_model() }))
 }
 
 /// Builds a server's program in the system at `root`, unless an earlier run has.

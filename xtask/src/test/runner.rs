@@ -1,5 +1,6 @@
 //! Runs test programs side by side, so that one computes while another waits for a server.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fmt;
 use std::process::{Command, Output, Stdio};
@@ -12,9 +13,23 @@ use anyhow::{Context, Result, ensure};
 use crate::programs::TestProgram;
 use crate::test::BUILT;
 
-/// Packages whose tests mostly wait for servers, clients and clocks, those that take longest first.
-/// The others compute.
+/// Packages whose tests mostly wait for servers, clients and clocks. The others compute.
 const WAITING: [&str; 5] = ["integration", "runtime", "loadgen", "provider", "cli"];
+
+/// Programs that take a minute or more, the longest first: what begins late would run alone.
+const LONG: [&str; 11] = [
+    "integration/all",
+    "runtime/servers",
+    "runtime/by_hand",
+    "provider/in_process",
+    "provider/qat",
+    "provider/programs",
+    "loadgen/all",
+    "crypto/all",
+    "crypto/faults",
+    "classify/all",
+    "bench/all",
+];
 
 /// The name of test programs that measure: they run alone, for what runs beside them would have
 /// their measurements rejected.
@@ -22,6 +37,9 @@ const MEASURING: &str = "measure";
 
 /// How many tests of such a program run at once: half of them wait for the end of a load.
 const MEASURING_THREADS: &str = "--test-threads=4";
+
+/// How many seconds a program may take.
+const TIME_MAX: &str = "1200";
 
 /// The queues that workers begin with. Two programs that wait leave CPUs to one that computes.
 const WORKERS: [usize; 3] = [WAIT, WAIT, COMPUTE];
@@ -70,12 +88,12 @@ fn run_queues<const QUEUES: usize>(
     });
 }
 
-/// Programs that wait, in the order of [`WAITING`], and those that compute. The next one is last.
-fn queues(programs: Vec<TestProgram>) -> [Vec<TestProgram>; 2] {
-    let rank = |program: &TestProgram| WAITING.iter().position(|name| *name == program.package);
-    let (mut waiting, computing): (Vec<_>, Vec<_>) =
-        programs.into_iter().partition(|program| rank(program).is_some());
-    waiting.sort_by_key(|program| std::cmp::Reverse(rank(program)));
+/// Programs that wait and those that compute, each in the order of [`LONG`]. The next one is last.
+fn queues(mut programs: Vec<TestProgram>) -> [Vec<TestProgram>; 2] {
+    let rank = |program: &TestProgram| LONG.iter().position(|name| *name == program.name());
+    programs.sort_by_key(|program| Reverse(rank(program).unwrap_or(LONG.len())));
+    let waits = |program: &TestProgram| WAITING.contains(&program.package.as_str());
+    let (waiting, computing) = programs.into_iter().partition(waits);
     [waiting, computing]
 }
 
@@ -98,7 +116,10 @@ impl Run {
     /// Runs a program as `cargo test` does, given when the first one began.
     fn new(program: &TestProgram, variables: &[(&str, OsString)], all_began: Instant) -> Self {
         let began = Instant::now();
-        let output = Command::new(&program.path)
+        // One that hangs is ended as by an assertion, so that what it has printed is shown.
+        let output = Command::new("timeout")
+            .args(["--foreground", "--signal=ABRT", "--kill-after=30", TIME_MAX])
+            .arg(&program.path)
             .current_dir(&program.directory)
             .env("CARGO_MANIFEST_DIR", &program.directory)
             .env(BUILT, "yes")
@@ -107,8 +128,7 @@ impl Run {
             .stdin(Stdio::null())
             .output()
             .with_context(|| format!("cannot start {}", program.path.display()));
-        let name = format!("{}/{}", program.package, program.target);
-        Run { name, lasted: began.elapsed(), ended: all_began.elapsed(), output }
+        Run { name: program.name(), lasted: began.elapsed(), ended: all_began.elapsed(), output }
     }
 
     fn succeeded(&self) -> bool {
@@ -144,11 +164,11 @@ mod tests {
 
     #[test]
     fn a_worker_begins_with_its_own_queue_and_helps_the_other() {
-        let names = ["crypto", "cli", "integration", "batch"];
+        let names = ["crypto", "cli", "loadgen", "integration", "batch"];
         let queues = queues(names.map(|name| program(name, "")).into()).map(Mutex::new);
         let order: Vec<_> =
             std::iter::from_fn(|| next(&queues, 0)).map(|program| program.package).collect();
-        assert_eq!(order, ["integration", "cli", "batch", "crypto"]);
+        assert_eq!(order, ["integration", "loadgen", "cli", "crypto", "batch"]);
     }
 
     #[test]

@@ -49,6 +49,8 @@ impl<'a> House<'a> {
             read_below(workspace, &package.directory, &mut sources)?;
         }
         sources.sort_by(|a, b| a.path.cmp(&b.path));
+        // A package may be in the directory of another.
+        sources.dedup_by(|a, b| a.path == b.path);
         Ok(House { workspace, sources })
     }
 }
