@@ -31,7 +31,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
             workspace
                 .cargo()
                 .args(["test", "--release", "--package", package, "--test", program])
-                .args(["--", test, "--nocapture"])
+                .args(["--", test, "--include-ignored", "--nocapture"])
                 .env("WIDELANE_STRESS_HANDSHAKES", arguments.handshakes.to_string()),
         )?;
     }

@@ -58,6 +58,11 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
         clock.time("servers without batches", || test_servers_without_batches(workspace))?;
     }
     if full {
+        clock.time("stress with one certificate", || {
+            let program = ["--package=widelane-integration", "--test=all", "--", "stress::"];
+            let arguments = ["test", QUICK].iter().chain(&program).chain(&["--ignored"]);
+            announce_and_run(workspace.cargo().args(arguments))
+        })?;
         clock.time("pages", || pages::look_at_all(workspace))?;
     }
     Ok(())

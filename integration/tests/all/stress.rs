@@ -2,7 +2,8 @@
 //! leaks.
 //!
 //! `WIDELANE_STRESS_HANDSHAKES` sets the number of handshakes per server; `cargo xtask stress` runs
-//! 200,000. A run without it is short, and reloads and kills more often to make up for that. With
+//! 200,000. A run without it is short, and reloads and kills more often to make up for that. Servers
+//! with one certificate are left to that and to `cargo xtask test --full`. With
 //! `WIDELANE_STRESS_NATIVE` the servers run as they are installed, to see what they do without us.
 //! `WIDELANE_STRESS_GROWTH_MIB` lets the workers' memory grow so far, for allocators that keep what
 //! is freed.
@@ -26,11 +27,13 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const MIXED: [Key; 2] = [Key::Rsa(2048), Key::EcdsaP256];
 
 #[test]
+#[ignore = "its operations are among those of both certificates"]
 fn nginx_survives_reloads_and_killed_workers() -> Result<()> {
     stress(Kind::Nginx, &[Key::Rsa(2048)], true)
 }
 
 #[test]
+#[ignore = "its operations are among those of both certificates"]
 fn nginx_with_an_ecdsa_certificate_survives_reloads_and_killed_workers() -> Result<()> {
     stress(Kind::Nginx, &[Key::EcdsaP256], true)
 }
@@ -41,11 +44,13 @@ fn nginx_with_both_certificates_survives_reloads_and_killed_workers() -> Result<
 }
 
 #[test]
+#[ignore = "its operations are among those of both certificates"]
 fn haproxy_survives_reloads() -> Result<()> {
     stress(Kind::Haproxy, &[Key::Rsa(2048)], false)
 }
 
 #[test]
+#[ignore = "its operations are among those of both certificates"]
 fn haproxy_with_an_ecdsa_certificate_survives_reloads() -> Result<()> {
     stress(Kind::Haproxy, &[Key::EcdsaP256], false)
 }

@@ -2,13 +2,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 use super::run;
 
 /// The authority; its files end with the test.
 pub struct Authority {
     directory: tempfile::TempDir,
+    /// The kinds of the keys that it has.
+    kinds: Mutex<Vec<Kind>>,
 }
+
+/// The keys that authorities of this process have, the first ones of a kind first: making RSA keys
+/// would take longer than most tests. Two keys of one authority differ.
+static KEYS: Mutex<Vec<(Kind, Vec<u8>)>> = Mutex::new(Vec::new());
 
 /// A certificate and its key, in PEM.
 pub struct Identity {
@@ -43,11 +50,9 @@ impl Authority {
     /// Makes the authority's own key and certificate.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let authority = Self { directory };
-        authority.openssl(
-            "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 \
-             -subj /CN=Authority",
-        );
+        let authority = Self { directory, kinds: Mutex::default() };
+        authority.write_key("ca.key", Kind::Rsa2048);
+        authority.openssl("req -x509 -key ca.key -out ca.pem -days 30 -subj /CN=Authority");
         authority
     }
 
@@ -67,8 +72,7 @@ impl Authority {
     /// Issues a certificate for `name` with a new key of a kind.
     pub fn issue_with(&self, name: &str, kind: Kind) -> Identity {
         let key = format!("{name}.{kind:?}.key");
-        let options = kind.options();
-        self.openssl(&format!("genpkey {options} -out {key}"));
+        self.write_key(&key, kind);
         self.issue_for_key(name, &self.path(&key))
     }
 
@@ -90,7 +94,7 @@ impl Authority {
         let part = |part: &str| format!("{name}.{part}");
         for (subject, issuer) in [("root", "root"), ("middle", "root"), ("leaf", "middle")] {
             let [subject_file, issuer_file] = [subject, issuer].map(part);
-            self.openssl(&format!("genpkey {} -out {subject_file}.key", kind.options()));
+            self.write_key(&format!("{subject_file}.key"), kind);
             let issued = match subject == issuer {
                 true => String::new(),
                 false => format!("-CA {issuer_file}.pem -CAkey {issuer_file}.key"),
@@ -129,6 +133,25 @@ impl Authority {
              -cert {certificate} -respout ocsp.der -ndays 1"
         ));
         self.path("ocsp.der")
+    }
+
+    /// Writes a key that this authority does not have yet.
+    fn write_key(&self, name: &str, kind: Kind) {
+        let nth = {
+            let mut kinds = self.kinds.lock().expect("nobody panics with it");
+            kinds.push(kind);
+            kinds.iter().filter(|known| **known == kind).count() - 1
+        };
+        let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = |keys: &[(Kind, Vec<u8>)]| {
+            keys.iter().filter(|(known, _)| *known == kind).nth(nth).map(|(_, key)| key.clone())
+        };
+        let key = of_kind(&keys).unwrap_or_else(|| {
+            let made = self.openssl(&format!("genpkey {}", kind.options())).stdout;
+            keys.push((kind, made.clone()));
+            made
+        });
+        std::fs::write(self.path(name), key).expect("a short write");
     }
 
     /// Runs `openssl` in the directory; `arguments` are separated by spaces.
