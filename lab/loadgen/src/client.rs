@@ -24,7 +24,8 @@ pub const TICK: Duration = Duration::from_millis(20);
 const MEANWHILE: Duration = Duration::from_millis(1);
 
 /// Keys of ML-KEM that are made before the load of a closed loop, whose clients are to keep a
-/// server busy: as many as a thread may need, and some 5 KiB each.
+/// server busy: as many as a thread may need, some 5 KiB each; in longer loads the later ones are made
+/// on the way.
 const KEYS_PER_SECOND: f64 = 7_000.0;
 const KEYS_AHEAD_MAX: usize = 8_192;
 
@@ -85,8 +86,8 @@ pub fn run_plan<T: Send>(
     let threads = stint.cpus.len().max(1);
     if let Pace::Closed { .. } = plan.pace {
         let seconds = (stint.warm_up + stint.window).as_secs_f64();
-        let keys = (seconds * KEYS_PER_SECOND) as usize * threads;
-        plan.mix.groups.iter().for_each(|group| group.make_keys_ahead(keys.min(KEYS_AHEAD_MAX)));
+        let keys = threads * KEYS_AHEAD_MAX.min((seconds * KEYS_PER_SECOND) as usize);
+        plan.mix.groups.iter().for_each(|group| group.make_keys_ahead(keys));
     }
     let plans = divide(plan, threads);
     let cpu = |index: usize| stint.cpus.get(index).copied();
@@ -232,7 +233,7 @@ fn take_part(
     let mut pool = ClientPool::new(plan)?;
     pass(&mut pool, stint.warm_up, |_| false, stop)?;
     if let Pace::Closed { connections, .. } = plan.pace {
-        pass(&mut pool, plan.patience, |tally| tally.full >= connections as u64, stop)?;
+        pass(&mut pool, plan.patience, |tally| tally.handshakes() >= connections as u64, stop)?;
     }
 
     let tally = Tally::new();
@@ -241,7 +242,7 @@ fn take_part(
     *pool.tally() = tally;
     let began = Instant::now();
     let cpu_before = thread_cpu();
-    let is_enough = |tally: &Tally| tally.full >= stint.handshakes_max;
+    let is_enough = |tally: &Tally| tally.handshakes() >= stint.handshakes_max;
     pass(&mut pool, stint.window, is_enough, stop)?;
     while pool.tally().answers < stint.answers_min {
         pass(&mut pool, TICK, |tally| tally.answers >= stint.answers_min, stop)?;

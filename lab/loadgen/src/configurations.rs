@@ -196,10 +196,11 @@ impl Trusted {
             )),
         };
         config.resumption = match resume {
+            Resume::Never if is_quic => Resumption::store(Arc::new(quic::Store(None))),
             Resume::Never => Resumption::disabled(),
             _ if is_quic => {
                 let store = ClientSessionMemoryCache::new(SESSIONS_KEPT);
-                Resumption::store(Arc::new(quic::Store(Arc::new(store))))
+                Resumption::store(Arc::new(quic::Store(Some(Arc::new(store)))))
             }
             Resume::Ticket => Resumption::in_memory_sessions(SESSIONS_KEPT),
             Resume::SessionId => Resumption::in_memory_sessions(SESSIONS_KEPT)

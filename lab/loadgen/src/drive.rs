@@ -206,9 +206,11 @@ pub fn drive(
                 News::Over { wall, cpu, waited, is_cut_short: is_short } => {
                     outcome.wall = outcome.wall.max(wall);
                     outcome.client_cpu += cpu;
-                    // The kernel's clocks differ by a little.
-                    let busy = (cpu + waited).as_secs_f64() / wall.as_secs_f64();
-                    outcome.busy = outcome.busy.max(busy.min(1.0));
+                    // A moment says nothing of a load. The kernel's clocks differ by a little.
+                    if wall >= TICK {
+                        let busy = (cpu + waited).as_secs_f64() / wall.as_secs_f64();
+                        outcome.busy = outcome.busy.max(busy.min(1.0));
+                    }
                     is_cut_short |= is_short;
                 }
             }
@@ -260,11 +262,16 @@ fn carry_out(
     let (cpu_before, waited_before) = (thread_cpu(), thread_wait());
     let end = began + course.window;
     let mut result = Ok(());
+    let (mut wall, mut cpu, mut waited) = Default::default();
     for index in 0.. {
         let until = began + Duration::from_secs(index as u64 + 1);
         result = work_until(&mut pool, until.min(end), ended);
         let over = until >= end || result.is_err() || ended();
         if over {
+            // To count what is overdue takes time as well.
+            wall = began.elapsed();
+            cpu = thread_cpu().saturating_sub(cpu_before);
+            waited = thread_wait().saturating_sub(waited_before);
             pool.count_unfinished();
         }
         // There is no receiver any more if another thread has failed.
@@ -273,9 +280,6 @@ fn carry_out(
             break;
         }
     }
-    let cpu = thread_cpu().saturating_sub(cpu_before);
-    let waited = thread_wait().saturating_sub(waited_before);
-    let wall = began.elapsed();
     let _ = news.send(News::Over { wall, cpu, waited, is_cut_short: wall < course.window });
     result?;
     wind_down(&mut pool, plan.farewell(), ended)

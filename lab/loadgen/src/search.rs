@@ -124,8 +124,10 @@ pub fn search<E>(
     };
     let ending = searched.run().unwrap_or_else(Ending::GivenUp);
     let probes = searched.probes;
-    let too_fast = probes.iter().filter(|probe| probe.missed.is_some()).map(busy);
-    let client_bound = too_fast.fold(0.0, f64::max) >= verdict::BUSY;
+    // What is far too fast for the server keeps any client busy.
+    let too_fast = probes.iter().filter(|probe| probe.missed.is_some());
+    let slowest = too_fast.min_by(|a, b| f64::total_cmp(&rate_of(a), &rate_of(b)));
+    let client_bound = slowest.is_some_and(|probe| busy(probe) >= verdict::BUSY);
     Found { ending, probes, client_bound }
 }
 
@@ -160,6 +162,11 @@ fn pace(plan: &Plan, rate: Option<f64>) -> Pace {
         Pace::Closed { connections, .. } => (Arrivals::Poisson, connections),
     };
     Pace::Open { rate, arrivals, ramp, connections_max }
+}
+
+/// The rate of a probe; 0 for one connection at a time.
+fn rate_of(probe: &Probe) -> f64 {
+    probe.rate.unwrap_or_default()
 }
 
 fn busy(probe: &Probe) -> f64 {

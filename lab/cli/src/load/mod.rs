@@ -388,14 +388,14 @@ fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitC
     if !crossed.is_empty() {
         bail!("crossed: {}", crossed.join(", "));
     }
+    if outcome.interrupted {
+        bail!("interrupted after {:.1} s", outcome.wall.as_secs_f64());
+    }
     if doubts.contains(&Doubt::NothingDone) {
         bail!("nothing was done; failed: {}", load.failures());
     }
     if let Some(why) = load.degraded() {
         bail!("degraded: {why}");
-    }
-    if outcome.interrupted {
-        bail!("interrupted after {:.1} s", outcome.wall.as_secs_f64());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -38,6 +38,9 @@ pub const ALPN: &str = "h3";
 /// `H3_NO_ERROR`.
 const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
+/// `H3_REQUEST_REJECTED`: the server has not begun with a request.
+const REQUEST_REJECTED: VarInt = VarInt::from_u32(0x10b);
+
 /// Datagrams taken before other connections have their turn.
 const DATAGRAMS_AT_ONCE: usize = 64;
 
@@ -89,6 +92,8 @@ pub struct Connection {
     request: Option<StreamId>,
     answer: Answer,
     is_answer_whole: bool,
+    /// Whether a request was answered: the server may refuse those behind it.
+    has_answers: bool,
     times: Option<Times>,
     /// When quinn has something to do by itself.
     alarm: Option<Instant>,
@@ -125,6 +130,7 @@ impl Default for Connection {
             request: None,
             answer: Answer::default(),
             is_answer_whole: false,
+            has_answers: false,
             times: None,
             alarm: None,
             ticket_by: None,
@@ -218,6 +224,7 @@ impl Connection {
         self.request = None;
         self.answer = Answer::default();
         self.is_answer_whole = false;
+        self.has_answers = false;
         self.alarm = None;
         self.ticket_by = None;
     }
@@ -272,6 +279,10 @@ impl Connection {
                     self.forget();
                     self.open(now, shared)?;
                 }
+                Event::ConnectionLost { reason } if self.is_goodbye(&reason) => {
+                    shared.tally.count_done();
+                    return Ok(Step::Done);
+                }
                 Event::ConnectionLost { reason } => return Err(reason.into()),
                 Event::Stream(event) => self.follow(event, shared)?,
                 _ => {}
@@ -288,6 +299,9 @@ impl Connection {
     fn established(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Failure> {
         let Some(times) = self.times else { return Ok(()) };
         let is_resumed = !self.seen.signature;
+        if !is_resumed && self.seen.group != shared.configurations.configuration(self.drawn).group {
+            return Err(Failure::Group(self.seen.group));
+        }
         shared.tally.count_handshake(is_resumed, now - times.due, now - times.hello);
         match &shared.work {
             Work::Handshake => {
@@ -365,6 +379,12 @@ impl Connection {
                     break;
                 }
                 Err(ReadError::Blocked) => break,
+                Err(ReadError::Reset(REQUEST_REJECTED)) if is_answer && self.has_answers => {
+                    let _ = chunks.finalize();
+                    self.phase = Phase::Established;
+                    shared.tally.count_done();
+                    return Ok(());
+                }
                 Err(ReadError::Reset(_)) => return Err(Failure::Closed),
             }
         }
@@ -398,6 +418,7 @@ impl Connection {
         }
         let now = Instant::now();
         shared.tally.count_answer(now - times.asked_due);
+        self.has_answers = true;
         if self.requests_left > 0 {
             return self.ask(now, shared);
         }
@@ -428,6 +449,14 @@ impl Connection {
             && self.refusals < REFUSALS_MAX
             && matches!(reason, ConnectionError::ConnectionClosed(close)
                 if close.error_code == TransportErrorCode::TRANSPORT_PARAMETER_ERROR)
+    }
+
+    /// Whether the server ends a connection that has served its part, which a request crossed.
+    fn is_goodbye(&self, reason: &ConnectionError) -> bool {
+        self.phase == Phase::Asking
+            && self.has_answers
+            && matches!(reason, ConnectionError::ApplicationClosed(close)
+                if close.error_code == NO_ERROR)
     }
 
     /// Sends all that quinn has to send, goodbye included where it is time for that.

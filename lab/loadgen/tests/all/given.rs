@@ -141,3 +141,14 @@ fn what_a_warm_up_left_over_was_not_asked_for() {
     assert_eq!(behind, [Doubt::Behind { done: 500.0, asked: 10_000.0 }]);
     assert_eq!(doubts(&plan, &outcome(16_000, 10_000)), []);
 }
+
+#[test]
+fn clients_bound_a_search_only_where_the_slowest_rate_missed_kept_them_busy() {
+    let found_as = |busy: fn(f64) -> f64| {
+        found(|rate, _| Outcome { busy: busy(rate.unwrap_or_default()), ..hundred(rate) })
+    };
+    let overshot = found_as(|rate| if rate > 120.0 { 1.0 } else { 0.6 });
+    assert!(overshot.probes.iter().any(|probe| probe.outcome.busy == 1.0));
+    assert!(!overshot.client_bound);
+    assert!(found_as(|_| 1.0).client_bound);
+}

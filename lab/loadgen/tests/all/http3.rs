@@ -11,21 +11,25 @@ use bytes::BytesMut;
 use openssl::nid::Nid;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Endpoint};
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use widelane_loadgen::{
-    Cipher, Course, Group, Mix, Pace, Plan, Resume, Tally, TlsVersion, Trust, Weighted, Work, drive,
+    Cipher, Course, ErrorKind, GivenUp, Group, LoadError, Mix, Pace, Plan, Resume, Tally,
+    TlsVersion, Trust, Weighted, Work, drive,
 };
 
 use crate::support::{certificate, elliptic};
 
 /// A server that sends so many tickets after each handshake.
 fn serve(tickets: usize) -> SocketAddr {
+    serve_by(aws_lc_rs::default_provider(), tickets)
+}
+
+fn serve_by(provider: CryptoProvider, tickets: usize) -> SocketAddr {
     let key = elliptic(Nid::X9_62_PRIME256V1);
     let private = PrivatePkcs8KeyDer::from(key.private_key_to_pkcs8().unwrap());
     let chain = vec![CertificateDer::from(certificate(&key))];
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .with_no_client_auth()
@@ -86,14 +90,18 @@ fn attend(socket: &UdpSocket, mut endpoint: Endpoint) {
 
 /// What four connections count in two seconds that offer to resume sessions.
 fn counted(target: SocketAddr) -> Tally {
-    let mix = Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, Group::X25519, "localhost");
+    counted_as(target, Group::X25519, Resume::Ticket).unwrap()
+}
+
+fn counted_as(target: SocketAddr, group: Group, resume: Resume) -> Result<Tally, GivenUp> {
+    let mix = Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, group, "localhost");
     let plan = Plan {
         target,
         sources: Vec::new(),
         trust: Trust::Anyone,
         mix: Mix {
             protocols: Weighted::only(Some("h3".to_owned())),
-            resumption: Weighted::only(Resume::Ticket),
+            resumption: Weighted::only(resume),
             ..mix
         },
         work: Work::Handshake,
@@ -103,7 +111,7 @@ fn counted(target: SocketAddr) -> Tally {
     };
     let window = Duration::from_secs(2);
     let course = Course { threads: 1, cpus: Vec::new(), warm_up: Duration::ZERO, window };
-    drive(&plan, &course, &AtomicBool::new(false), |_, _| ()).unwrap().tally
+    drive(&plan, &course, &AtomicBool::new(false), |_, _| ()).map(|outcome| outcome.tally)
 }
 
 #[test]
@@ -114,4 +122,17 @@ fn a_ticket_that_a_server_does_not_send_is_not_awaited_for_long() {
     assert!(without.errors.is_empty(), "{:?}", without.errors);
     assert_eq!(without.resumed, 0);
     assert!(without.done >= 16, "{}", without.done);
+}
+
+#[test]
+fn another_group_than_the_one_asked_for_is_an_error() {
+    for resume in [Resume::Never, Resume::Ticket] {
+        let hybrid = counted_as(serve(1), Group::X25519MlKem768, resume).unwrap();
+        assert!(hybrid.errors.is_empty() && hybrid.full > 0, "{:?}", hybrid.errors);
+        let kx_groups = vec![aws_lc_rs::kx_group::X25519];
+        let provider = CryptoProvider { kx_groups, ..aws_lc_rs::default_provider() };
+        let other = counted_as(serve_by(provider, 1), Group::X25519MlKem768, resume);
+        let error = other.unwrap_err().error;
+        assert!(matches!(error, LoadError::Failing { kind: ErrorKind::Group, .. }), "{error}");
+    }
 }
