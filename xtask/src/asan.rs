@@ -56,7 +56,8 @@ fn test(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
                 .env("WIDELANE_STRESS_GROWTH_MIB", "1024"),
         )
     };
-    // A longjmp from one stack to another leaves marks on both, so that right accesses are reported.
+    // A longjmp from one stack to another leaves marks on both, and AddressSanitizer reports what is
+    // right.
     let runtime = test("widelane-runtime", &["--test=*", "--", "--skip=left::"]);
     test("widelane-integration", &["--test=all", "--", "downloads::", "counters::", "stress::"])?;
     runtime

@@ -2,8 +2,8 @@
 //! leaks.
 //!
 //! `WIDELANE_STRESS_HANDSHAKES` sets the number of handshakes per server; `cargo xtask stress` runs
-//! 200,000. A run without it is short, and reloads and kills more often to make up for that. Servers
-//! with one certificate are left to that and to `cargo xtask test --full`. With
+//! 200,000. A run without it is short, and reloads and kills more often to make up for that; it
+//! leaves out servers with one certificate, which `cargo xtask test --full` runs. With
 //! `WIDELANE_STRESS_NATIVE` the servers run as they are installed, to see what they do without us.
 //! `WIDELANE_STRESS_GROWTH_MIB` lets the workers' memory grow so far, for allocators that keep what
 //! is freed.

@@ -24,8 +24,8 @@ pub const TICK: Duration = Duration::from_millis(20);
 const MEANWHILE: Duration = Duration::from_millis(1);
 
 /// Keys of ML-KEM that are made before the load of a closed loop, whose clients are to keep a
-/// server busy: as many as a thread may need, some 5 KiB each; in longer loads the later ones are made
-/// on the way.
+/// server busy: as many as a thread may need, some 5 KiB each; in longer loads the later ones are
+/// made on the way.
 const KEYS_PER_SECOND: f64 = 7_000.0;
 const KEYS_AHEAD_MAX: usize = 8_192;
 
