@@ -56,8 +56,8 @@ fn test(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
                 .env("WIDELANE_STRESS_GROWTH_MIB", "1024"),
         )
     };
-    // A longjmp from one stack to another leaves marks on both, and AddressSanitizer reports what is
-    // right.
+    // A longjmp from one stack to another leaves marks on both, so that AddressSanitizer reports
+    // accesses that are right.
     let runtime = test("widelane-runtime", &["--test=*", "--", "--skip=left::"]);
     test("widelane-integration", &["--test=all", "--", "downloads::", "counters::", "stress::"])?;
     runtime
