@@ -378,7 +378,8 @@ typedef struct widelane_rule {
    */
   int32_t priority;
   /**
-   * One bit for each category that the rule belongs to.
+   * One bit for each category that the rule belongs to; at least one of the set's, of which the
+   * lowest bit stands for the first.
    */
   uint16_t categories;
   /**

@@ -186,6 +186,12 @@ int main(void) {
                           .result = 7};
     uint64_t id = 0, version = 0;
     CHECK(widelane_live_insert(live, &rule, &id) == OK && id == 2);
+    rule.categories = 0;
+    CHECK(widelane_live_insert(live, &rule, &id) == WIDELANE_STATUS_BUILD && id == 2);
+    CHECK(widelane_live_change(live, id, &rule) == WIDELANE_STATUS_BUILD);
+    CHECK(strcmp(widelane_last_error(),
+                 "a rule is in none of the categories that the set has") == 0);
+    rule.categories = 1;
     CHECK(widelane_reader_classify(reader, packets, 3, results, 3, &version) == OK);
     CHECK(version == 1 && results[0] == 1 && results[1] == 7 && results[2] == 7);
     rule.result = 0;

@@ -1,4 +1,4 @@
-//! Files that results go to: whether they can be written is found out before anything is measured.
+//! Files that results go to: whether they can be written is found out before anything is done.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use widelane_cli::system;
 pub fn check<'a>(files: impl IntoIterator<Item = Option<&'a Path>>) -> anyhow::Result<()> {
     for path in files.into_iter().flatten() {
         if let Some(obstacle) = system::obstacle_to_write(path) {
-            bail!("cannot write {}: {obstacle}; nothing was measured", path.display());
+            bail!("cannot write {}: {obstacle}; nothing was done", path.display());
         }
     }
     Ok(())

@@ -30,12 +30,7 @@ pub struct Hidden {
 /// If no table within the limits can be built from the rules.
 pub fn hidden(set: &RuleSet, limits: &Limits) -> Result<Vec<Hidden>, BuildError> {
     let order = set.by_strength();
-    let mut indexed = RuleSet { categories: 1, ..set.clone() };
-    for (index, rule) in indexed.rules.iter_mut().enumerate() {
-        (rule.result, rule.categories) = (index as u32, 1);
-    }
-    indexed.default = u32::MAX;
-    let table = Table::build(&indexed, limits)?;
+    let table = Table::build(&set.numbered(), limits)?;
     let classifier = Classifier::choose(Arc::new(table), &Policy::open());
     let mut found = Vec::new();
     for (position, &index) in order.iter().enumerate() {
@@ -43,20 +38,21 @@ pub fn hidden(set: &RuleSet, limits: &Limits) -> Result<Vec<Hidden>, BuildError>
         // A rule that hides this one matches its first packet, too. If that finds this rule, no
         // rule hides it.
         let first = first_packet(set, rule);
-        let mut winner = [0];
+        let mut place = [0];
         let packet: &[u8] = &first;
-        if classifier.classify(&[packet], &mut winner).is_err() || winner[0] == index {
+        if classifier.classify(&[packet], &mut place).is_err() {
             continue;
         }
-        let hides = |by: u32| {
-            let by = &set.rules[by as usize];
+        let winner = order.get((place[0] as usize).wrapping_sub(1)).copied();
+        if winner == Some(index) {
+            continue;
+        }
+        let hides = |by: &u32| {
+            let by = &set.rules[*by as usize];
             rule.categories & !by.categories == 0 && by.covers(rule, &set.layout)
         };
-        let stronger = order[..position].iter().copied();
-        let by = match winner[0] {
-            likely if (likely as usize) < set.rules.len() && hides(likely) => Some(likely),
-            _ => stronger.into_iter().find(|&by| hides(by)),
-        };
+        let stronger = || order[..position].iter().copied().find(hides);
+        let by = winner.filter(hides).or_else(stronger);
         if let Some(by) = by {
             let same_result = set.rules[by as usize].result == rule.result;
             found.push(Hidden { rule: index as usize, by: by as usize, same_result });

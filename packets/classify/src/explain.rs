@@ -88,8 +88,9 @@ pub fn explain(set: &RuleSet, table: &Table, packets: &[&[u8]]) -> Explanation {
                 touched[tree].insert(line);
             }
         });
+        let decisive: Vec<u32> = found.into_iter().map(rank_of).collect();
         for rank in compared.drain(..).flat_map(|at| ranks(table, at)) {
-            if let Some(&rule) = order.get(rank as usize).filter(|_| rank != rank_of(found)) {
+            if let Some(&rule) = order.get(rank as usize).filter(|_| !decisive.contains(&rank)) {
                 rules[rule as usize].in_vain_per_lookup += each;
             }
         }
@@ -163,4 +164,25 @@ fn lines(table: &Table, step: Step) -> impl Iterator<Item = Line> {
     };
     let lines: HashSet<usize> = lines.into_iter().flatten().collect();
     lines.into_iter().map(move |line| (is_chunk, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::csv;
+    use crate::{Flow, Limits};
+
+    #[test]
+    fn a_rule_that_decides_any_category_is_not_compared_in_vain() {
+        let text = "source,result,categories\n10.0.0.0/8,1,0\n10.1.0.0/16,2,1\n\
+                    10.1.1.0/24,3,1\n*,4,0 1 2\n";
+        let set = csv::parse("r", text).unwrap();
+        let table = Table::build(&set, &Limits::default()).unwrap();
+        let flow = Flow::v4(0x0a01_0101, 1, [2, 3], 6);
+        let explained = explain(&set, &table, &[flow.packet()]);
+        let vain: Vec<f64> = explained.rules.iter().map(|rule| rule.in_vain_per_lookup).collect();
+        assert_eq!(vain[..2], [0.0, 0.0], "they decide");
+        assert_eq!(vain[3], 0.0, "it decides the last category");
+        assert!(vain[2] <= 1.0);
+    }
 }

@@ -199,15 +199,23 @@ impl Watch {
         self.came.notify_all();
     }
 
-    /// Asks for the counts, and waits for a moment; the last that were shown, if none come, and
-    /// whether they came.
-    pub fn look(&self) -> (Counts, bool) {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wanted.store(true, Ordering::Relaxed);
-        let wanted = |_: &mut Counts| self.wanted.load(Ordering::Relaxed);
-        let waited = self.came.wait_timeout_while(shown, PATIENCE, wanted);
-        let (shown, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        (shown.clone(), !timeout.timed_out())
+    /// Asks threads for their counts, all at once, and waits for a moment. Returns the sum, with
+    /// the last that were shown where none come, and whether all came.
+    pub fn look(watches: &[Watch]) -> (Counts, bool) {
+        watches.iter().for_each(|watch| watch.wanted.store(true, Ordering::Relaxed));
+        let (mut total, mut patience) = (Counts::default(), PATIENCE);
+        for watch in watches {
+            let shown = watch.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let wanted = |_: &mut Counts| watch.wanted.load(Ordering::Relaxed);
+            let waited = watch.came.wait_timeout_while(shown, patience, wanted);
+            let (shown, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            total.add(&shown);
+            // The others were asked at the same time, and have had as long.
+            if timeout.timed_out() {
+                patience = Duration::ZERO;
+            }
+        }
+        (total, !patience.is_zero())
     }
 }
 
@@ -249,18 +257,22 @@ mod tests {
 
     #[test]
     fn counts_are_shown_to_who_asks() {
-        let watch = Watch::default();
+        let watches = [Watch::default(), Watch::default()];
         let counts = Counts { received: 5, ..Counts::default() };
-        watch.show(&counts);
-        assert_eq!(watch.shown.lock().unwrap().received, 0, "nobody asked");
+        watches[0].show(&counts);
+        assert_eq!(watches[0].shown.lock().unwrap().received, 0, "nobody asked");
         let seen = std::thread::scope(|scope| {
-            let asks = scope.spawn(|| watch.look());
+            let asks = scope.spawn(|| Watch::look(&watches));
+            // The last is asked although the first has not answered.
             while !asks.is_finished() {
-                watch.show(&counts);
+                watches.iter().rev().for_each(|watch| watch.show(&counts));
             }
             asks.join().unwrap()
         });
-        assert_eq!(seen, (counts, true));
-        assert!(!Watch::default().look().1, "nobody shows any");
+        assert_eq!(seen, (Counts { received: 10, ..Counts::default() }, true));
+        let began = std::time::Instant::now();
+        let silent = [(); 8].map(|()| Watch::default());
+        assert!(!Watch::look(&silent).1, "nobody shows any");
+        assert!(began.elapsed() < 4 * PATIENCE, "they are waited for together");
     }
 }

@@ -5,7 +5,7 @@ use widelane_classify::live::Reader;
 use crate::counts::Counts;
 use crate::headers::{self, Link, Packet, Refusal};
 use crate::hop::hop;
-use crate::routes::{Action, Routes};
+use crate::routes::{Action, Routes, UNROUTED};
 
 /// Frames that are decided about side by side.
 pub const BURST: usize = 64;
@@ -34,6 +34,11 @@ struct Burst {
     results: [u32; BURST],
 }
 
+impl Burst {
+    /// No packet is routed that is not looked up.
+    const NEW: Burst = Burst { packets: [Err(Refusal::NotIp); BURST], results: [UNROUTED; BURST] };
+}
+
 impl Engine {
     /// Looks packets up in rules for either version of IP, or one of them.
     pub fn new<'a>(routes: impl IntoIterator<Item = &'a Routes>) -> Self {
@@ -53,7 +58,7 @@ impl Engine {
     pub fn decide(&mut self, link: Link, frames: &mut [&mut [u8]], fates: &mut [Fate]) {
         assert_eq!(frames.len(), fates.len(), "one fate for each frame");
         for (frames, fates) in frames.chunks_mut(BURST).zip(fates.chunks_mut(BURST)) {
-            let mut burst = Burst { packets: [Err(Refusal::NotIp); BURST], results: [0; BURST] };
+            let mut burst = Burst::NEW;
             for (packet, frame) in burst.packets.iter_mut().zip(frames.iter()) {
                 *packet = headers::parse(link, frame);
             }
@@ -144,6 +149,11 @@ mod tests {
         let mut frame = Vec::new();
         builder.tcp(1, 2, 3, 4).write(&mut frame, b"").unwrap();
         frame
+    }
+
+    #[test]
+    fn a_packet_that_is_not_looked_up_goes_nowhere() {
+        assert!(Burst::NEW.results.iter().all(|result| Action::of(*result) == Action::NoRoute));
     }
 
     #[test]

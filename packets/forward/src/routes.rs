@@ -150,6 +150,8 @@ const NUMBER_MASK: u32 = NUMBERS_MAX as u32 - 1;
 const GONE_MAX: usize = 1024;
 const DENY: u32 = 0xfe;
 const NO_ROUTE: u32 = 0xff;
+/// The result of a packet that no rule routes.
+pub(crate) const UNROUTED: u32 = NO_ROUTE << NUMBER_BITS;
 /// The priority of denials: above that of the longest destination.
 const DENY_PRIORITY: i32 = 129;
 
@@ -316,7 +318,7 @@ impl Parsed {
         if set.rules.is_empty() && is_v6 {
             set.layout = Layout::ipv6();
         }
-        set.default = NO_ROUTE << NUMBER_BITS;
+        set.default = UNROUTED;
         let address_bytes = set.layout.fields()[1].bytes;
         let mut occurrences: HashMap<(Box<[Match]>, u32), u32> = HashMap::new();
         let mut identities = Vec::with_capacity(set.rules.len());

@@ -3,7 +3,7 @@
 
 use std::ffi::c_char;
 
-use widelane_classify::rule::{self, Layout, RuleSet, classbench, csv, dpdk, iptables, nftables};
+use widelane_classify::rule::{self, Layout, RuleSet};
 
 use crate::door;
 use crate::status::Status;
@@ -23,6 +23,14 @@ pub enum Format {
     /// What nft list ruleset writes.
     Nftables = 4,
 }
+
+const FORMATS: [rule::Format; 5] = [
+    rule::Format::Dpdk,
+    rule::Format::Classbench,
+    rule::Format::Csv,
+    rule::Format::Iptables,
+    rule::Format::Nftables,
+];
 
 /// A set of rules.
 #[derive(Debug)]
@@ -60,7 +68,8 @@ pub struct Rule {
     pub match_count: usize,
     /// The highest priority wins; of equal ones, the rule that was there first.
     pub priority: i32,
-    /// One bit for each category that the rule belongs to.
+    /// One bit for each category that the rule belongs to; at least one of the set's, of which the
+    /// lowest bit stands for the first.
     pub categories: u16,
     /// What a packet gets whose best rule this is.
     pub result: u32,
@@ -84,15 +93,8 @@ pub unsafe extern "C" fn widelane_rules_parse(
         let file = unsafe { door::text(file) }?;
         // SAFETY: the caller vouches for it.
         let text = unsafe { door::text(text) }?;
-        let parsed = match format {
-            of if of == Format::Dpdk as u32 => dpdk::parse(file, text),
-            of if of == Format::Classbench as u32 => classbench::parse(file, text),
-            of if of == Format::Csv as u32 => csv::parse(file, text),
-            of if of == Format::Iptables as u32 => iptables::parse(file, text),
-            of if of == Format::Nftables as u32 => nftables::parse(file, text),
-            other => return Err(Status::Argument.because(format!("there is no format {other}"))),
-        };
-        let set = parsed.map_err(|error| Status::Parse.because(error))?;
+        let format = door::choice(&FORMATS, format, "format")?;
+        let set = format.parse(file, text).map_err(|error| Status::Parse.because(error))?;
         Ok(Rules(set))
     };
     // SAFETY: the caller vouches for it.

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use widelane_bench::cycles::Clock;
 use widelane_bench::{machine, stats};
 use widelane_classify::rule::RuleSet;
 use widelane_classify::{Classifier, Flow, Table};
 use widelane_cli::{output, system};
 use widelane_cpu::{Policy, Room, rooms};
+use widelane_meter::place;
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table as Sheet};
 
@@ -80,6 +80,8 @@ const RIVAL: &str = "rte_acl";
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     targets::check([args.json.as_deref()])?;
+    let rules = args.rules.iter().map(|path| Some(&**path));
+    targets::spare([args.json.as_deref()], rules.chain([args.trace.as_deref()]))?;
     check_names(&args.rules)?;
     if let Some(rate) = args.updates {
         return updates::run(args, rate);
@@ -87,13 +89,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let resolved = system::policy()?;
     let mut results = measure::blank(machine::describe(&measure::programs()?, &resolved));
     let program = if args.alone { None } else { rival::find(args.rival.as_deref()) };
-    let cpu = pin(args.cpu)?;
+    let cpu = cpu(args.cpu, &place::allowed())?;
+    place::stay_on(cpu)?;
     let began = Instant::now();
     let mut blocks = Vec::new();
     for path in &args.rules {
         let set = input::rules(path, args.format)?;
         let flows = flows(args, path, &set)?;
-        let mut bench = Bench::new(path, set, flows, args, &resolved.policy)?;
+        let mut bench = Bench::new(path, &set, flows, args, &resolved.policy)?;
         if let Some(program) = &program {
             bench.meet(program, cpu)?;
         }
@@ -116,31 +119,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Keeps this process on one CPU, and says on which.
-fn pin(wanted: Option<usize>) -> anyhow::Result<usize> {
-    let allowed = sched_getaffinity(None).context("cannot ask which CPUs are allowed")?;
-    let last = (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu));
-    let cpu = wanted.or(last).context("no CPU is allowed")?;
-    if cpu >= CpuSet::MAX_CPU {
-        bail!("there is no CPU {cpu}; --cpu has a number below {}", CpuSet::MAX_CPU);
-    }
-    let mut only = CpuSet::new();
-    only.set(cpu);
-    sched_setaffinity(None, &only).with_context(|| format!("cannot stay on CPU {cpu}"))?;
-    Ok(cpu)
+/// The CPU to measure on: the one wanted, or the last one allowed.
+fn cpu(wanted: Option<usize>, allowed: &[usize]) -> anyhow::Result<usize> {
+    wanted.or(allowed.last().copied()).context("no CPU is allowed")
 }
 
 fn flows(args: &Args, path: &Path, set: &RuleSet) -> anyhow::Result<Vec<Flow>> {
     let flows = match &args.trace {
-        Some(trace) => input::trace(trace)?,
+        Some(trace) => input::trace(trace, &set.layout)?,
         None => Flow::drawn(set, args.flows as usize, 1)
             .with_context(|| format!("{} needs --trace: it has other fields", path.display()))?,
     };
-    let span = set.layout.span();
-    if flows.iter().any(|flow| flow.packet().len() != span) || flows.is_empty() {
-        bail!("the trace and {} are not of one version of IP", path.display());
+    match &args.trace {
+        Some(trace) if flows.is_empty() => bail!("{} has no flows", trace.display()),
+        _ => Ok(flows),
     }
-    Ok(flows)
 }
 
 /// Refuses two rule files that results could not tell apart.
@@ -182,18 +175,12 @@ type Round = (f64, Option<f64>);
 impl Bench {
     fn new(
         path: &Path,
-        mut set: RuleSet,
+        set: &RuleSet,
         flows: Vec<Flow>,
         args: &Args,
         policy: &Policy,
     ) -> anyhow::Result<Self> {
-        // Positions instead of results: they say exactly which rule was met.
-        let order: Vec<u32> = (1..=set.rules.len() as u32).collect();
-        let mut rules: Vec<_> = set.in_order().cloned().collect();
-        for (rule, position) in rules.iter_mut().zip(&order) {
-            rule.result = *position;
-        }
-        (set.rules, set.default, set.categories) = (rules, 0, 1);
+        let set = set.numbered();
         let build = || Table::build(&set, &limits(args.memory_max));
         let (table, built) = built::watch(build, Table::bytes)
             .with_context(|| format!("cannot build a table of {}", path.display()))?;
@@ -228,6 +215,9 @@ impl Bench {
         for contender in &self.contenders {
             let mut results = vec![0; packets.len()];
             contender.classify(&packets, &mut results)?;
+            if wanted.len() != results.len() {
+                bail!("{RIVAL} has {} results for {} flows", wanted.len(), results.len());
+            }
             if let Some(place) = (0..results.len()).find(|&place| results[place] != wanted[place]) {
                 bail!(
                     "{}: room {} finds rule {} where {RIVAL} finds {} for {}",

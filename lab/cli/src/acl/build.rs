@@ -11,6 +11,7 @@ use widelane_classify::{Limits, build};
 use widelane_cli::output;
 
 use super::input::{self, Format};
+use crate::targets;
 
 /// Builds a table, and says how the rules were divided
 #[derive(clap::Args)]
@@ -73,6 +74,8 @@ impl Built {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    targets::check([args.output.as_deref()])?;
+    targets::spare([args.output.as_deref()], [Some(&*args.rules)])?;
     let set = input::rules(&args.rules, args.format)?;
     let limits = limits(args.memory_max);
     let began = Instant::now();

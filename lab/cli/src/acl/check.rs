@@ -103,7 +103,7 @@ impl Findings {
         let kinds = [
             (&self.shadowed, "is never reached: it says something else than line"),
             (&self.redundant, "is superfluous: it says the same as line"),
-            (&self.conflicts, "counts only where it does not meet line"),
+            (&self.conflicts, "is overruled where it overlaps line"),
         ];
         for (pairs, what) in kinds {
             for Pair { line, other_line } in pairs {

@@ -1,14 +1,14 @@
 //! `widelane acl classify`: looks up the flows of a trace, or the packets of a capture.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
+use widelane_classify::Classifier;
 use widelane_classify::headers::{self, Packet, Refusal};
 use widelane_classify::rule::Layout;
-use widelane_classify::{Classifier, Flow};
 use widelane_cli::{output, system};
 use widelane_forward::capture::Capture;
 
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut lines = Lines { classifier, outcomes: Vec::new() };
     match (&args.trace, &args.pcap) {
         (Some(path), _) => {
-            let flows = trace(path, is_v6)?;
+            let flows = input::trace(path, lines.classifier.table().layout())?;
             lines.take(flows.iter().map(|flow| Ok(flow.packet())).collect())?;
         }
         (None, Some(path)) => {
@@ -84,17 +84,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     lines.print(args)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads a trace of flows of one version of IP.
-fn trace(path: &Path, is_v6: bool) -> anyhow::Result<Vec<Flow>> {
-    let flows = input::trace(path)?;
-    if let Some(index) = flows.iter().position(|flow| flow.is_v6() != is_v6) {
-        let version = |is_v6: bool| if is_v6 { "IPv6" } else { "IPv4" };
-        let (rules, flow) = (version(is_v6), version(!is_v6));
-        bail!("{}: flow {} is {flow}, the rules are {rules}", path.display(), index + 1);
-    }
-    Ok(flows)
 }
 
 /// The results, one for each packet.

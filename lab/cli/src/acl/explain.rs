@@ -56,14 +56,10 @@ impl Explained {
     /// rules.
     pub fn of(set: &RuleSet, trace: Option<&Path>, limits: &Limits) -> anyhow::Result<Self> {
         let flows = match trace {
-            Some(trace) => input::trace(trace)?,
+            Some(trace) => input::trace(trace, &set.layout)?,
             None => Flow::drawn(set, FLOWS, 1).context("rules of these fields need --trace")?,
         };
-        let span = set.layout.span();
         let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
-        if packets.iter().any(|packet| packet.len() != span) {
-            anyhow::bail!("the trace and the rules are not of one version of IP");
-        }
         let (table, account) = build::build(set, limits)?;
         let found = explain(set, &table, &packets);
         let trees = account.groups.into_iter().zip(found.trees).map(Tree::of).collect();

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use widelane_classify::rule::{RuleSet, classbench, csv, dpdk, iptables, nftables};
+use widelane_classify::rule::{self, Layout, RuleSet, classbench};
 use widelane_classify::{Flow, Limits, Table};
 
 /// How a rule file is written.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// By its name and its first lines
+    /// By its name or its first line
     Auto,
     /// ClassBench filters
     Classbench,
@@ -27,42 +27,25 @@ pub enum Format {
     Nftables,
 }
 
-/// What some editors write in front of a text.
-const BYTE_ORDER_MARK: char = '\u{feff}';
-
 /// Reads a rule file.
 pub fn rules(path: &Path, format: Format) -> anyhow::Result<RuleSet> {
     let text = text(path)?;
     let name = path.display().to_string();
-    let says_something = |line: &str| !line.is_empty() && !line.starts_with('#');
-    if !text.trim_start_matches(BYTE_ORDER_MARK).lines().map(str::trim).any(says_something) {
+    if rule::is_blank(&text) {
         bail!("{name} holds no rules: it is empty, or has comments only");
     }
-    Ok(match format {
-        Format::Auto => return rules_of_text(path, &name, &text),
-        Format::Classbench => classbench::parse(&name, &text)?,
-        Format::Csv => csv::parse(&name, &text)?,
-        Format::Dpdk => dpdk::parse(&name, &text)?,
-        Format::Iptables => iptables::parse(&name, &text)?,
-        Format::Nftables => nftables::parse(&name, &text)?,
-    })
-}
-
-fn rules_of_text(path: &Path, name: &str, text: &str) -> anyhow::Result<RuleSet> {
-    let lines = text.trim_start_matches(BYTE_ORDER_MARK).lines();
-    let mut lines = lines.map(str::trim_start).filter(|line| !line.starts_with('#'));
-    if path.extension().is_some_and(|extension| extension == "csv") {
-        Ok(csv::parse(name, text)?)
-    } else if lines.clone().any(|line| line.starts_with('*')) {
-        Ok(iptables::parse(name, text)?)
-    } else if lines.clone().any(|line| line.starts_with("table ")) {
-        Ok(nftables::parse(name, text)?)
-    } else if lines.any(|line| line.starts_with('@') && line.matches('/').count() == 4) {
-        // ClassBench alone has flags: two addresses, a protocol and them make four slashes.
-        Ok(classbench::parse(name, text)?)
-    } else {
-        Ok(dpdk::parse(name, text)?)
-    }
+    let format = match format {
+        Format::Auto if path.extension().is_some_and(|of| of == "csv") => rule::Format::Csv,
+        Format::Auto => rule::Format::recognise(&text).with_context(|| {
+            format!("{name} has no format that is recognised; --format names it")
+        })?,
+        Format::Classbench => rule::Format::Classbench,
+        Format::Csv => rule::Format::Csv,
+        Format::Dpdk => rule::Format::Dpdk,
+        Format::Iptables => rule::Format::Iptables,
+        Format::Nftables => rule::Format::Nftables,
+    };
+    Ok(format.parse(&name, &text)?)
 }
 
 /// Reads a table, or builds one of a rule file.
@@ -78,9 +61,17 @@ pub fn table(path: &Path, format: Format, limits: &Limits) -> anyhow::Result<Arc
     Ok(Arc::new(table.with_context(|| format!("cannot build a table of {}", path.display()))?))
 }
 
-/// Reads a trace.
-pub fn trace(path: &Path) -> anyhow::Result<Vec<Flow>> {
-    Ok(classbench::parse_trace(&path.display().to_string(), &text(path)?)?)
+/// Reads a trace of flows of the version of IP that the rules of a layout are for.
+pub fn trace(path: &Path, layout: &Layout) -> anyhow::Result<Vec<Flow>> {
+    let name = path.display().to_string();
+    let flows = classbench::parse_trace(&name, &text(path)?)?;
+    let is_v6 = *layout == Layout::ipv6();
+    if let Some(index) = flows.iter().position(|flow| flow.is_v6() != is_v6) {
+        let version = |is_v6: bool| if is_v6 { "IPv6" } else { "IPv4" };
+        let (rules, flow) = (version(is_v6), version(!is_v6));
+        bail!("{name}: flow {} is {flow}, the rules are {rules}", index + 1);
+    }
+    Ok(flows)
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -12,6 +12,7 @@ mod rival;
 use std::process::ExitCode;
 
 use widelane_classify::build::BuildError;
+use widelane_classify::live::UpdateError;
 use widelane_forward::RoutesError;
 
 /// Classifies packets by rules: checks rule files, builds tables, looks packets up, measures
@@ -43,19 +44,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Forward(args) => forward::run(&args),
     };
-    outcome.map_err(|error| match is_too_large(&error) {
+    outcome.map_err(name_limit)
+}
+
+/// Names the option where no table was built because it would be larger than allowed.
+fn name_limit(error: anyhow::Error) -> anyhow::Error {
+    match is_too_large(&error) {
         true => error.context("the rules need a larger table than --memory-max allows"),
         false => error,
-    })
+    }
 }
 
 /// Whether no table was built because it would be larger than allowed.
 fn is_too_large(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        let of_routes = cause.downcast_ref().and_then(|routes| match routes {
-            RoutesError::Build { error, .. } => Some(error),
-            _ => None,
-        });
-        matches!(of_routes.or(cause.downcast_ref()), Some(BuildError::TooLarge { .. }))
+        let build = match cause.downcast_ref() {
+            Some(
+                RoutesError::Build { error, .. }
+                | RoutesError::Update { error: UpdateError::Build(error), .. },
+            ) => Some(error),
+            _ => cause.downcast_ref(),
+        };
+        matches!(build, Some(BuildError::TooLarge { .. }))
     })
 }

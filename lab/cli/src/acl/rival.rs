@@ -100,7 +100,11 @@ fn rules_text(set: &RuleSet) -> anyhow::Result<String> {
         let parts = (prefix(0), prefix(1), ports(2), ports(3), rule.matches[4].as_mask(1));
         let (Some(source), Some(destination), Some(from), Some(to), Some((value, mask))) = parts
         else {
-            bail!("the rule of line {} has no form in DPDK's rule files", rule.line);
+            bail!(
+                "the rule of line {} has no form in DPDK's rule files, which the rival reads; \
+                 --alone measures without it",
+                rule.line
+            );
         };
         let ports = format!("{} : {} {} : {}", from.0, from.1, to.0, to.1);
         writeln!(text, "R{source} {destination} {ports} 0x{value:x}/0x{mask:x} 0")?;

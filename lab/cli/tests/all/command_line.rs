@@ -242,7 +242,7 @@ fn files_that_cannot_be_written_are_told_before_anything_is_measured() {
             let said = stderr(&widelane(&[arguments, &[flag, path(target)]].concat()).code(1));
             let start = format!("widelane: cannot write {}: {why}", path(target));
             assert!(said.starts_with(&start), "{arguments:?} {flag}: {said}");
-            assert!(said.ends_with("; nothing was measured\n"), "{said}");
+            assert!(said.ends_with("; nothing was done\n"), "{said}");
         }
     }
 }

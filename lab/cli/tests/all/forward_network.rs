@@ -134,6 +134,12 @@ fn rules_are_replaced_while_packets_are_forwarded() {
         Err(reason) => return eprintln!("skipped: no network namespaces here: {reason}"),
     };
     let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.rules"), rules(0)).unwrap();
+    let near = network.near(Side::A);
+    let twice = ["forward", "--rules-ipv4", "a.rules", "--port", &near, "--port", &near];
+    let refused = acl(directory.path(), &twice).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(said, format!("widelane: --port: {near} is port 0 already\n"));
     let [path, next] = ["a.rules", "next"].map(|name| directory.path().join(name));
     fs::write(&path, rules(0)).unwrap();
     let forwarder = Forwarder::start(directory.path(), &network);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::plan::{Kind, Plan};
 use super::{BuildError, Limits};
-use crate::rule::{Field, Layout, Match, Rule, RuleSet};
+use crate::rule::{CATEGORIES_MAX, Field, Layout, Match, Rule, RuleSet};
 use crate::table::{Piece, RANK_MAX, category_place};
 
 /// Rules as words. A rule may need several entries, all of its rank, and following each other.
@@ -30,7 +30,8 @@ pub(crate) struct Encoded {
 
 /// The categories in use, one bit for each.
 pub(crate) fn categories_of(count: usize) -> u16 {
-    ((1u32 << count) - 1) as u16
+    // Numbers that are not offered are refused elsewhere.
+    ((1u32 << count.min(CATEGORIES_MAX)) - 1) as u16
 }
 
 /// How many entries one rule may need.
@@ -112,7 +113,7 @@ impl Encoded {
         (self.ranks[entry as usize], self.ties[entry as usize])
     }
 
-    /// Encodes another rule, as far as it is of the `wanted` categories; returns its entries.
+    /// Encodes another rule, of some of the `wanted` categories; returns its entries.
     pub fn push(
         &mut self,
         rule: &Rule,
@@ -137,9 +138,6 @@ impl Encoded {
             return Err(BuildError::TooIntricate { line: rule.line, entries: count });
         }
         let first = self.len() as u32;
-        if rule.categories & wanted == 0 {
-            return Ok(first..first);
-        }
         for choice in 0..count {
             self.push_entry(rank, plan, &options, choice);
             self.results.push(rule.result);

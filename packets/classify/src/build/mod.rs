@@ -59,7 +59,7 @@ pub enum BuildError {
     #[error("{0} categories; there can be 1 to {CATEGORIES_MAX}")]
     Categories(usize),
     /// A rule does not fit the layout.
-    #[error("the rule of line {line} has {found} matches, and the layout has {expected} fields")]
+    #[error("{} has {found} matches, and the layout has {expected} fields", rule_of(*line))]
     Matches {
         /// The rule's line.
         line: u32,
@@ -69,7 +69,7 @@ pub enum BuildError {
         expected: usize,
     },
     /// A match has bits that its field does not have.
-    #[error("the rule of line {line} looks at more than the {bytes} bytes of {field}")]
+    #[error("{} looks at more than the {bytes} bytes of {field}", rule_of(*line))]
     Wide {
         /// The rule's line.
         line: u32,
@@ -79,16 +79,24 @@ pub enum BuildError {
         bytes: usize,
     },
     /// A range runs backward.
-    #[error("the rule of line {line} has a range of {field} that ends before it begins")]
+    #[error("{} has a range of {field} that ends before it begins", rule_of(*line))]
     Backward {
         /// The rule's line.
         line: u32,
         /// The field's name.
         field: String,
     },
+    /// A rule that would be inserted into a live set, and never match.
+    #[error("{} is in none of the categories that the set has", rule_of(*line))]
+    NoCategory {
+        /// The rule's line.
+        line: u32,
+    },
     /// Ranges of one rule that have to be cut up make too many pieces.
     #[error(
-        "the ranges of the rule of line {line} make {entries} pieces; use prefixes, or split it"
+        "the ranges of {} make {entries} pieces; use prefixes, split it, or, in a live set, \
+         replace the whole set",
+        rule_of(*line)
     )]
     TooIntricate {
         /// The rule's line.
@@ -117,6 +125,13 @@ pub enum BuildError {
     /// A build of live rules panicked.
     #[error("a rebuild of the trees panicked; this is a defect, please report it")]
     Panicked,
+}
+
+fn rule_of(line: u32) -> String {
+    match line {
+        0 => "a rule".to_owned(),
+        line => format!("the rule of line {line}"),
+    }
 }
 
 /// What the builder did with a rule set, and why.

@@ -68,7 +68,7 @@ impl Desk {
     fn check(&self, flows: &[Flow]) {
         let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
         let version = self.draft.version();
-        let (layout, mut results) = (version.shape().0.clone(), vec![0; packets.len()]);
+        let (layout, mut results) = (self.draft.shape().0.layout, vec![0; packets.len()]);
         version.classify(&packets, &mut results).unwrap();
         for (packet, result) in packets.iter().zip(results) {
             let accepts = |rule: &Rule| {

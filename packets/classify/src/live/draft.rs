@@ -11,7 +11,7 @@ use widelane_cpu::{Policy, Room};
 use super::slots::{self, Slot};
 use super::{Candidate, Strength, relay};
 use crate::build::{self, BuildError, Edits, Encoded, Forest, Place, Plan, Run, categories_of};
-use crate::rule::{Layout, RuleSet};
+use crate::rule::RuleSet;
 use crate::run::shared::SharedChunks;
 use crate::table::{Gone, Part, RANK_MAX, Table, category_place};
 use crate::{Classifier, Limits, LookupError};
@@ -274,7 +274,7 @@ impl Draft {
             .map(|of| (of.strength, self.is_broad(of, true)))
             .collect();
         let stays = places.last().is_some_and(|(_, is_broad)| *is_broad);
-        let placed = new.map(|new| self.insert(new, stays)).transpose()?.flatten();
+        let placed = new.map(|new| self.insert(new, stays)).transpose()?;
         for (place, is_broad) in places {
             let Some(there) = self.rules.get(&place) else { continue };
             let (rank, entries) = (there.rank, there.entries.clone());
@@ -301,17 +301,10 @@ impl Draft {
         Ok(())
     }
 
-    /// Inserts a rule, if it is of any category. It takes the slot of the one that it replaces, or
-    /// one of its own if that one `stays` where it stands.
-    fn insert(
-        &mut self,
-        candidate: &Arc<Candidate>,
-        stays: bool,
-    ) -> Result<Option<Placed>, BuildError> {
+    /// Inserts a rule. It takes the slot of the one that it replaces, or one of its own if that one
+    /// `stays` where it stands.
+    fn insert(&mut self, candidate: &Arc<Candidate>, stays: bool) -> Result<Placed, BuildError> {
         let wanted = categories_of(self.shape.categories);
-        if candidate.rule.categories & wanted == 0 {
-            return Ok(None);
-        }
         let slot = match self.rules.get(&candidate.strength) {
             Some(replaced) if !stays => self.slot_of(replaced),
             _ => self.free_slot(candidate.strength)?,
@@ -327,7 +320,7 @@ impl Draft {
             self.tie(candidate.strength, rank, &entries);
         }
         self.forest.insert(&self.encoded, entries.clone(), place)?;
-        Ok(Some(Placed { candidate: Arc::clone(candidate), entries, rank }))
+        Ok(Placed { candidate: Arc::clone(candidate), entries, rank })
     }
 
     /// Writes down the categories of a rank.
@@ -450,12 +443,6 @@ fn share(forest: &Forest) -> Arc<SharedChunks> {
 }
 
 impl Version {
-    /// Where the fields lie, and how many results a lookup gives.
-    pub fn shape(&self) -> (&Layout, usize) {
-        let table = self.classifier.table();
-        (table.layout(), table.categories())
-    }
-
     /// The room that looks up.
     pub fn room(&self) -> Room {
         self.classifier.room()

@@ -53,7 +53,7 @@ use self::builder::Builder;
 use self::draft::{Change, Draft, Version};
 use self::published::View;
 use self::relay::Relay;
-use crate::build::{self, BuildError};
+use crate::build::{self, BuildError, categories_of};
 use crate::rule::{Layout, Rule, RuleSet};
 use crate::{Limits, LookupError};
 
@@ -91,6 +91,7 @@ pub struct Live {
     builder: Builder,
     heaviest: AtomicUsize,
     layout: Layout,
+    categories: usize,
     limits: Limits,
     policy: Policy,
 }
@@ -141,6 +142,7 @@ impl Live {
             builder,
             heaviest: AtomicUsize::new(0),
             layout: set.layout.clone(),
+            categories: set.categories,
             limits: *limits,
             policy: policy.clone(),
         })
@@ -155,7 +157,10 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// If the rule does not fit the layout.
+    /// If the rule does not fit the layout, is in none of the set's categories, or has ranges that
+    /// make too many pieces: whether those of a field are compared as they are or as prefixes
+    /// depends on the rules when the set began or was [replaced](Self::replace), so `replace` may
+    /// take such a rule with all others.
     pub fn insert(&self, rule: Rule) -> Result<RuleId, UpdateError> {
         let mut roll = self.roll();
         let id = roll.next_id;
@@ -185,7 +190,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// If there is no such rule, or the new one does not fit the layout.
+    /// If there is no such rule, and those of [`insert`](Self::insert).
     pub fn change(&self, id: RuleId, rule: Rule) -> Result<(), UpdateError> {
         let mut roll = self.roll();
         let old = roll.rules.get(&id.0).ok_or(UpdateError::NoSuchRule(id))?;
@@ -204,14 +209,10 @@ impl Live {
     /// stay as they were.
     pub fn replace(&self, set: &RuleSet) -> Result<(), UpdateError> {
         let mut roll = self.roll();
-        let number = {
-            let latest = self.relay.latest();
-            let (layout, categories) = latest.shape();
-            if *layout != set.layout || categories != set.categories {
-                return Err(UpdateError::OtherShape);
-            }
-            latest.number + 1
-        };
+        if self.layout != set.layout || self.categories != set.categories {
+            return Err(UpdateError::OtherShape);
+        }
+        let number = self.version() + 1;
         let mut new = Roll { rules: BTreeMap::new(), next_id: roll.next_id };
         new.enlist(&set.rules);
         let draft = Draft::of(set, &new.candidates(), &self.limits, &self.policy, number)?;
@@ -267,6 +268,9 @@ impl Live {
     ) -> Result<(), BuildError> {
         if let Some(new) = new {
             build::check_rule(&new.rule, &self.layout)?;
+            if new.rule.categories & categories_of(self.categories) == 0 {
+                return Err(BuildError::NoCategory { line: new.rule.line });
+            }
         }
         let change = Change { old: old.cloned(), new: new.cloned() };
         let report = match self.relay.change(change.clone()) {

@@ -12,7 +12,7 @@
 //! nothing stands). A field is `*` or nothing for anything, `VALUE`, `FIRST-LAST`, `VALUE/LENGTH`
 //! or `VALUE/0xMASK`. The first address decides between IPv4 and IPv6.
 
-use super::parse::{Cursor, ParseError};
+use super::parse::{Cursor, ParseError, lines};
 use super::{CATEGORIES_MAX, Layout, Match, Rule, RuleSet};
 
 /// What a column holds.
@@ -31,16 +31,16 @@ enum Column {
 ///
 /// At the first place that is wrong, with line and column.
 pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
-    let mut lines = Cursor::lines(file, text);
-    let Some(mut header) = lines.next() else {
+    let mut cursors = Cursor::lines(file, text);
+    let Some(mut header) = cursors.next() else {
         return Err(Cursor::new(file, 1, "").expected("a line of column names"));
     };
     // An IPv6 address has colons, and nothing else in such a file does.
-    let is_v6 = text.lines().any(|line| !line.trim_start().starts_with('#') && line.contains(':'));
+    let is_v6 = lines(text).any(|line| !line.trim_start().starts_with('#') && line.contains(':'));
     let layout = if is_v6 { Layout::ipv6() } else { Layout::ipv4() };
     let columns = columns(&mut header, &layout)?;
     let mut set = RuleSet { default: u32::MAX, ..RuleSet::new(layout) };
-    for mut cursor in lines {
+    for mut cursor in cursors {
         let rule = rule(&mut cursor, &columns, &set.layout)?;
         set.categories = set.categories.max(16 - rule.categories.leading_zeros() as usize);
         set.rules.push(rule);
@@ -139,6 +139,8 @@ mod tests {
     fn a_colon_makes_it_version_6() {
         let set = parse("r.csv", "source,result\n2001:db8::/32,1\n").unwrap();
         assert_eq!(set.layout, Layout::ipv6());
+        let text = "\u{feff}# made: today\nsource,result\n10.0.0.0/8,1\n";
+        assert_eq!(parse("r.csv", text).unwrap().layout, Layout::ipv4());
     }
 
     #[test]

@@ -12,6 +12,23 @@ mod protocol;
 pub use layout::{Field, Layout, LayoutError};
 pub use parse::ParseError;
 
+use parse::Cursor;
+
+/// How a rule file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Rules of DPDK's l3fwd-acl.
+    Dpdk,
+    /// ClassBench filters.
+    Classbench,
+    /// Comma-separated values with a line of column names.
+    Csv,
+    /// What iptables-save and ip6tables-save write.
+    Iptables,
+    /// What nft list ruleset writes.
+    Nftables,
+}
+
 /// What one field of a packet must be for a rule to match. Values are in host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
@@ -61,6 +78,49 @@ pub struct RuleSet {
 
 /// How many categories there can be.
 pub const CATEGORIES_MAX: usize = 16;
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Format; 5] =
+        [Format::Dpdk, Format::Classbench, Format::Csv, Format::Iptables, Format::Nftables];
+
+    /// The format of a text, by its first line that says something.
+    pub fn recognise(text: &str) -> Option<Self> {
+        let line = Cursor::lines("", text).next()?.rest_trimmed();
+        match line.split_once(' ').map_or(line, |(word, _)| word) {
+            "table" => Some(Format::Nftables),
+            word if word.starts_with('*') => Some(Format::Iptables),
+            // ClassBench alone has flags: two addresses, a protocol and them make four slashes.
+            word if word.starts_with('@') && line.matches('/').count() == 4 => {
+                Some(Format::Classbench)
+            }
+            word if word.starts_with(['@', 'R']) => Some(Format::Dpdk),
+            _ if line.split(',').any(|name| name.trim() == "result") => Some(Format::Csv),
+            _ => None,
+        }
+    }
+
+    /// Reads the text of a file; `file` is what errors call it.
+    ///
+    /// # Errors
+    ///
+    /// At the first place that is wrong, with line and column.
+    pub fn parse(self, file: &str, text: &str) -> Result<RuleSet, ParseError> {
+        let parse = match self {
+            Format::Dpdk => dpdk::parse,
+            Format::Classbench => classbench::parse,
+            Format::Csv => csv::parse,
+            Format::Iptables => iptables::parse,
+            Format::Nftables => nftables::parse,
+        };
+        parse(file, text)
+    }
+}
+
+/// Whether a text is empty, or has comments only.
+pub fn is_blank(text: &str) -> bool {
+    Cursor::lines("", text).next().is_none()
+}
 
 impl Match {
     /// Matches everything.
@@ -188,6 +248,15 @@ impl RuleSet {
         self.by_strength().into_iter().map(|index| &self.rules[index as usize])
     }
 
+    /// The same rules, the strongest first and all in one category. The result of each is its place
+    /// among them, counted from 1, and the default is 0: so lookups tell which rule they met.
+    pub fn numbered(&self) -> RuleSet {
+        let numbered =
+            |(rule, place): (&Rule, u32)| Rule { categories: 1, result: place, ..rule.clone() };
+        let rules = self.in_order().zip(1..).map(numbered).collect();
+        RuleSet { rules, ..RuleSet::new(self.layout.clone()) }
+    }
+
     /// The indices of the rules, strongest first.
     pub(crate) fn by_strength(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.rules.len() as u32).collect();
@@ -220,6 +289,25 @@ pub(crate) const fn ones(count: u32) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn formats_are_recognised_by_the_first_line_that_says_something() {
+        for (line, format) in [
+            ("@10.0.0.0/8 0.0.0.0/0 0 : 1 0 : 1 6/0xff", Format::Dpdk),
+            ("R10.0.0.0/8 0.0.0.0/0 0 : 1 0 : 1 6/0xff 1", Format::Dpdk),
+            ("@10.0.0.0/8\t0.0.0.0/0\t0 : 1\t0 : 1\t6/0xff\t0/0", Format::Classbench),
+            ("source, destination, result", Format::Csv),
+            ("*filter", Format::Iptables),
+            ("table ip filter {", Format::Nftables),
+        ] {
+            let text = format!("\u{feff}# made: today\n\n  {line}\n*,*,1\n");
+            assert_eq!(Format::recognise(&text), Some(format), "{line}");
+        }
+        for text in ["", "# nothing\n", "{ \"nftables\": [] }\n", "source,destination\n"] {
+            assert_eq!(Format::recognise(text), None, "{text}");
+        }
+        assert!(is_blank("\u{feff}# nothing\n\n") && !is_blank("nothing"));
+    }
 
     #[test]
     fn a_prefix_is_a_range_and_a_mask() {

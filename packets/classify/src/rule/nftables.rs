@@ -32,8 +32,9 @@ const PORTED: [u128; 5] = [6, 17, 33, 132, 136];
 enum Place {
     Outside,
     Table,
-    /// In what is left alone, but for the line that says that it is the chain.
-    Block,
+    /// In what is left alone, but for the line that says that it is the chain; and in how many
+    /// blocks within.
+    Block(usize),
     Forward,
 }
 
@@ -71,12 +72,15 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
                 is_live = false;
                 Place::Table
             }
-            Place::Table | Place::Block | Place::Forward if line == "}" => match place {
-                Place::Table => Place::Outside,
-                _ => Place::Table,
-            },
-            Place::Table if line.ends_with('{') => Place::Block,
-            Place::Block if is_live && line.starts_with("type filter hook forward ") => {
+            Place::Table if line == "}" => Place::Outside,
+            Place::Forward if line == "}" => Place::Table,
+            // Behind the end of an anonymous chain, a comment may follow.
+            Place::Block(within) if line.starts_with('}') => {
+                within.checked_sub(1).map_or(Place::Table, Place::Block)
+            }
+            Place::Table if line.ends_with('{') => Place::Block(0),
+            Place::Block(within) if line.ends_with('{') => Place::Block(within + 1),
+            Place::Block(_) if is_live && line.starts_with("type filter hook forward ") => {
                 if is_read {
                     return Err(cursor.expected("one chain at the hook forward in all tables"));
                 }
@@ -326,6 +330,14 @@ bytes 0 accept comment \"dns back\"
         assert_eq!(protocols, [exact(6), exact(17), exact(6), exact(17), Match::ANY, exact(50)]);
         assert_eq!((set.rules[7].result, set.rules[10].result), (DROP, DROP));
         assert_eq!((set.rules[8].result, set.rules[11].result), (ACCEPT, ACCEPT));
+    }
+
+    #[test]
+    fn anonymous_chains_in_other_chains_are_left_alone() {
+        let inner = "tcp dport 22 jump {\n\t\t\tip saddr 10.0.0.1 goto {\n\t\t\t\taccept\n\t\t\t}\n\
+                     \t\t} comment \"admin\"\n\t\tct state";
+        let set = parse("listed", &LISTED.replace("ct state", inner)).unwrap();
+        assert_eq!((set.rules.len(), set.rules[0].line), (12, 20));
     }
 
     /// A chain of one rule.

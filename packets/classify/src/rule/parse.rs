@@ -20,6 +20,12 @@ pub struct ParseError {
     pub found: String,
 }
 
+/// The lines of a text. A byte order mark in front of the first, as editors of Windows write it,
+/// does not count.
+pub(super) fn lines(text: &str) -> std::str::Lines<'_> {
+    text.strip_prefix('\u{feff}').unwrap_or(text).lines()
+}
+
 /// A place in a line of a file.
 pub(super) struct Cursor<'a> {
     file: &'a str,
@@ -55,12 +61,10 @@ impl<'a> Cursor<'a> {
         Cursor { file, number, line, at: 0 }
     }
 
-    /// The lines of a file that say something: not empty and no comment. A byte order mark in front
-    /// of the first, as editors of Windows write it, does not count.
+    /// The lines of a file that say something: not empty and no comment.
     pub(super) fn lines(file: &'a str, text: &'a str) -> impl Iterator<Item = Cursor<'a>> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let lines =
-            text.lines().zip(1..).map(move |(line, number)| Cursor::new(file, number, line));
+        let lines = lines(text).zip(1..);
+        let lines = lines.map(move |(line, number)| Cursor::new(file, number, line));
         lines.filter(|cursor| {
             let line = cursor.line.trim();
             !line.is_empty() && !line.starts_with('#')

@@ -488,7 +488,15 @@ fn odd_rules_are_refused_and_full_tables_reported() {
     for refused in [live.insert(wide.clone()).map(drop), live.change(RuleId(0), wide)] {
         assert!(matches!(refused, Err(UpdateError::Build(BuildError::Wide { bytes: 4, .. }))));
     }
+    // A rule that a C program has not filled in whole would never match.
+    let nowhere = Rule { categories: 0, ..spare[0].clone() };
+    for refused in [live.insert(nowhere.clone()).map(drop), live.change(RuleId(0), nowhere)] {
+        assert_eq!(refused, Err(UpdateError::Build(BuildError::NoCategory { line: 401 })));
+    }
     assert!(live.change(RuleId(999), spare[0].clone()).is_err());
+    let many = RuleSet { categories: 40, ..set.clone() };
+    let refused = Live::new(&many, &room, &Policy::open()).unwrap_err();
+    assert_eq!(refused, BuildError::Categories(40));
     let mut model = Model::new(&set);
     for rule in &spare {
         model.rules.push((live.insert(rule.clone()).unwrap(), rule.clone()));

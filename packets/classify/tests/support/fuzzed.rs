@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::sync::{Arc, LazyLock};
 
 use widelane_classify::live::{Live, RuleId, WORK_MAX};
-use widelane_classify::rule::{
-    Field, Layout, Match, Rule, RuleSet, classbench, csv, dpdk, iptables, nftables,
-};
+use widelane_classify::rule::{Field, Format, Layout, Match, Rule, RuleSet, classbench};
 use widelane_classify::{Limits, Table};
 use widelane_cpu::{Policy, Room};
 use widelane_testkit::fuzz::Decisions;
@@ -185,8 +183,8 @@ pub fn rule_files(bytes: &[u8]) {
         classifier.classify(&[&packet], &mut results).expect("a packet of the right length");
     }
     let text = String::from_utf8_lossy(bytes);
-    for parse in [dpdk::parse, classbench::parse, csv::parse, iptables::parse, nftables::parse] {
-        match parse("fuzzed", &text) {
+    for format in Format::ALL {
+        match format.parse("fuzzed", &text) {
             Ok(set) => use_rules(&set),
             Err(error) => assert!(error.to_string().starts_with("fuzzed"), "{error}"),
         }

@@ -48,12 +48,15 @@ impl<'a> Worker<'a> {
             fates.clear();
             fates.resize(frames.len(), Fate::Dropped);
             engine.decide(Link::Ethernet, &mut frames, fates);
-            for (index, port) in ports.iter().enumerate() {
-                let leaving = frames.iter_mut().zip(offloads.iter()).zip(fates.iter());
-                let leaving = leaving.filter(|(_, fate)| **fate == Fate::Port(index as u8));
-                let leaving: Vec<(&[u8], Offload)> =
-                    leaving.map(|((frame, offload), _)| (port.address(frame), *offload)).collect();
-                let sent = port.interface.send(&leaving).unwrap_or_else(|error| {
+            let mut queues: Vec<Vec<(&[u8], Offload)>> = vec![Vec::new(); ports.len()];
+            for ((frame, offload), fate) in frames.into_iter().zip(offloads).zip(&*fates) {
+                if let Fate::Port(port) = *fate {
+                    let port = usize::from(port);
+                    queues[port].push((ports[port].address(frame), offload));
+                }
+            }
+            for (index, (leaving, port)) in queues.iter().zip(&**ports).enumerate() {
+                let sent = port.interface.send(leaving).unwrap_or_else(|error| {
                     outcome = Err(error);
                     0
                 });

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ pub fn run(args: &Args, rate: u32) -> anyhow::Result<ExitCode> {
     let mut results = measure::blank(widelane_bench::machine::describe(&programs, &resolved));
     let began = Instant::now();
     let cpus = place::allowed();
-    let cpu = args.cpu.or(cpus.last().copied()).context("no CPU is allowed")?;
+    let cpu = super::cpu(args.cpu, &cpus)?;
     let mut blocks = Vec::new();
     for path in &args.rules {
         let set = input::rules(path, args.format)?;
@@ -144,10 +145,17 @@ impl Latencies {
 }
 
 /// What the thread that changes rules shares with the one that looks packets up.
-#[derive(Default)]
-struct Pace {
+struct Pace<'a> {
     busy: AtomicBool,
     ended: AtomicBool,
+    /// Held while a rule changes, and while the rules are put back.
+    mix: Mutex<Mix<'a>>,
+}
+
+impl<'a> Pace<'a> {
+    fn mix(&self) -> MutexGuard<'_, Mix<'a>> {
+        self.mix.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Contest<'_> {
@@ -158,7 +166,8 @@ impl Contest<'_> {
         cpu: usize,
         results: &mut Results,
     ) -> anyhow::Result<Vec<Block>> {
-        let pace = Pace::default();
+        let mix = Mutex::new(Mix::new(self));
+        let pace = Pace { busy: AtomicBool::new(false), ended: AtomicBool::new(false), mix };
         let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
         let mut reader = self.live.reader();
         let mut rounds = Vec::new();
@@ -171,14 +180,20 @@ impl Contest<'_> {
                     if changer.is_finished() {
                         break;
                     }
+                    // Each round begins with the rules of the file: changes of the last one may
+                    // have moved some behind others of their priority.
+                    let mut mix = pace.mix();
+                    self.live.replace(self.set)?;
+                    *mix = Mix::new(self);
+                    drop(mix);
                     self.live.settle();
                     let by_table =
                         |packets: &[&[u8]], results: &mut [u32]| plain.classify(packets, results);
-                    let table = time(QUIET, &packets, self.burst, by_table)?;
-                    let quiet = time(QUIET, &packets, self.burst, by_reader(&mut reader))?;
+                    let table = self.time(QUIET, &packets, by_table)?;
+                    let quiet = self.time(QUIET, &packets, by_reader(&mut reader))?;
                     pace.busy.store(true, Ordering::Relaxed);
                     let began = Instant::now();
-                    let busy = time(BUSY, &packets, self.burst, by_reader(&mut reader));
+                    let busy = self.time(BUSY, &packets, by_reader(&mut reader));
                     elapsed += began.elapsed();
                     pace.busy.store(false, Ordering::Relaxed);
                     rounds.push(Round { table, quiet, busy: busy? });
@@ -206,8 +221,7 @@ impl Contest<'_> {
 
     /// Changes rules while it should, at its rate at most; returns how long each change took, and
     /// how much of that this thread had a CPU.
-    fn change(&self, pace: &Pace) -> anyhow::Result<Vec<(Duration, Duration)>> {
-        let mut mix = Mix::new(self);
+    fn change(&self, pace: &Pace<'_>) -> anyhow::Result<Vec<(Duration, Duration)>> {
         let (mut changes, mut next) = (Vec::new(), Instant::now());
         while !pace.ended.load(Ordering::Relaxed) {
             let now = Instant::now();
@@ -218,6 +232,10 @@ impl Contest<'_> {
                 thread::sleep(next - now);
             } else {
                 next += Duration::from_secs(1) / self.rate;
+                let mut mix = pace.mix();
+                if !pace.busy.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let computed = measure::cpu_time();
                 let now = Instant::now();
                 mix.one(self.live)?;
@@ -225,6 +243,29 @@ impl Contest<'_> {
             }
         }
         Ok(changes)
+    }
+
+    /// What a lookup costs, over about as long as `slice`.
+    fn time(
+        &self,
+        slice: Duration,
+        packets: &[&[u8]],
+        mut classify: impl FnMut(&[&[u8]], &mut [u32]) -> Result<(), LookupError>,
+    ) -> anyhow::Result<Cost> {
+        let categories = self.set.categories;
+        let mut results = vec![0; packets.len() * categories];
+        let (began, start) = (Instant::now(), measure::cpu_time());
+        let mut passes = 0;
+        while began.elapsed() < slice {
+            let bursts = results.chunks_mut(self.burst * categories);
+            for (packets, results) in packets.chunks(self.burst).zip(bursts) {
+                classify(packets, results)?;
+            }
+            passes += 1;
+        }
+        let lookups = (passes * packets.len()).max(1) as f64;
+        let each = |time: Duration| time.as_secs_f64() * 1e9 / lookups;
+        Ok(Cost { computed: each(measure::cpu_time() - start), elapsed: each(began.elapsed()) })
     }
 
     fn record(&self, rounds: &[Round], latencies: &Latencies, rate: f64, results: &mut Results) {
@@ -349,12 +390,14 @@ impl Contest<'_> {
 }
 
 /// Which rules change: in turn, a rule for one flow comes before all others; the oldest such rule
-/// goes; a rule of the set gets another result; a rule of the set goes, and comes back at once.
+/// goes; a rule of the set gets another result; a rule of the set goes; and it comes back.
 struct Mix<'a> {
     contest: &'a Contest<'a>,
     /// The rules of the set, by their numbers.
     rules: Vec<(RuleId, Rule)>,
     guests: VecDeque<RuleId>,
+    /// The rule that has gone and comes back.
+    away: Option<usize>,
     first: i32,
     turn: usize,
 }
@@ -364,14 +407,14 @@ impl<'a> Mix<'a> {
         let rules = contest.live.rules();
         let highest = contest.set.rules.iter().map(|rule| rule.priority).max().unwrap_or(0);
         let first = highest.saturating_add(1);
-        Mix { contest, rules, guests: VecDeque::new(), first, turn: 0 }
+        Mix { contest, rules, guests: VecDeque::new(), away: None, first, turn: 0 }
     }
 
     fn one(&mut self, live: &Live) -> anyhow::Result<()> {
         self.turn += 1;
         // Multiples of a large odd number visit all rules in an order that nothing else has.
         let at = self.turn.wrapping_mul(0x9e37_79b1) >> 3;
-        match self.turn % 4 {
+        match self.turn % 5 {
             1 => self.guests.push_back(live.insert(self.guest(at))?),
             2 if self.guests.len() > GUESTS => {
                 if let Some(oldest) = self.guests.pop_front() {
@@ -384,12 +427,17 @@ impl<'a> Mix<'a> {
                 rule.result = rule.result.wrapping_add(1);
                 live.change(*id, rule.clone())?;
             }
-            _ if !self.rules.is_empty() => {
+            4 if !self.rules.is_empty() => {
                 let at = at % self.rules.len();
-                let rule = live.remove(self.rules[at].0)?;
-                self.rules[at].0 = live.insert(rule)?;
+                live.remove(self.rules[at].0)?;
+                self.away = Some(at);
             }
-            _ => {}
+            _ => {
+                if let Some(at) = self.away.take() {
+                    let (id, rule) = &mut self.rules[at];
+                    *id = live.insert(rule.clone())?;
+                }
+            }
         }
         Ok(())
     }
@@ -413,25 +461,4 @@ fn by_reader(
     reader: &mut Reader,
 ) -> impl FnMut(&[&[u8]], &mut [u32]) -> Result<(), LookupError> + '_ {
     |packets, results| reader.classify(packets, results).map(drop)
-}
-
-/// What a lookup costs, over about as long as `slice`.
-fn time(
-    slice: Duration,
-    packets: &[&[u8]],
-    burst: usize,
-    mut classify: impl FnMut(&[&[u8]], &mut [u32]) -> Result<(), LookupError>,
-) -> anyhow::Result<Cost> {
-    let mut results = vec![0; packets.len()];
-    let (began, start) = (Instant::now(), measure::cpu_time());
-    let mut passes = 0;
-    while began.elapsed() < slice {
-        for (packets, results) in packets.chunks(burst).zip(results.chunks_mut(burst)) {
-            classify(packets, results)?;
-        }
-        passes += 1;
-    }
-    let lookups = (passes * packets.len()).max(1) as f64;
-    let each = |time: Duration| time.as_secs_f64() * 1e9 / lookups;
-    Ok(Cost { computed: each(measure::cpu_time() - start), elapsed: each(began.elapsed()) })
 }

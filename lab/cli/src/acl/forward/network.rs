@@ -12,7 +12,7 @@ use widelane_forward::{Counts, Engine, Routes, Watch};
 use widelane_meter::place;
 
 use super::metrics::Server;
-use super::rules::Rules;
+use super::rules::{self, Rules};
 use super::{Args, Config, Signals, summary};
 
 /// How often files and signals are looked at.
@@ -28,7 +28,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("--port is given {} times; there can be {}", args.ports.len(), Routes::PORTS_MAX);
     }
     let policy = system::policy()?.policy;
-    let rules = Rules::read(args, args.ports.len(), &policy)?;
+    let rules = Rules::new(&rules::read(args)?, args.ports.len(), args.memory_max, &policy)?;
     let ports = ports(args)?;
     let config = config(args)?;
     let signals = Signals::watch(args.duration)?;
@@ -53,15 +53,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let cpu = thread[2];
             threads.push(scope.spawn(move || forward(worker, watch, cpu, ended)));
         }
-        let shown = || sum(watches.iter().map(|watch| watch.look().0));
+        let shown = || Watch::look(watches).0;
         if let Some(server) = &server {
             scope.spawn(move || server.serve(ended, shown, rules));
         }
         // Of all threads; nothing where one of them showed none in time.
         let latest = || {
-            let looks: Vec<(Counts, bool)> = watches.iter().map(Watch::look).collect();
-            let all_came = looks.iter().all(|(_, came)| *came);
-            all_came.then(|| sum(looks.into_iter().map(|(counts, _)| counts)))
+            let (counts, all_came) = Watch::look(watches);
+            all_came.then_some(counts)
         };
         attend(rules, &signals, latest, || threads.iter().any(|thread| thread.is_finished()));
         ended.store(true, Ordering::Relaxed);
@@ -89,10 +88,11 @@ fn attend(
     has_failed: impl Fn() -> bool,
 ) {
     let mut stamps = rules.stamps();
+    let mut troubles = vec![None; stamps.len()];
     while !signals.is_over() && !has_failed() {
         signals.wait(LOOK);
         let errors = rules.refresh(&mut stamps, signals.take_hang_up());
-        errors.iter().for_each(output::complain);
+        errors.iter().chain(&rules.troubles(&mut troubles)).for_each(output::complain);
         for routes in rules.routes().filter(|routes| routes.should_forget()) {
             if let Some(counts) = counts() {
                 routes.forget(&counts);
@@ -129,16 +129,15 @@ fn forward(
     (worker.engine.counts, outcome)
 }
 
-fn sum(all: impl IntoIterator<Item = Counts>) -> Counts {
-    let mut total = Counts::default();
-    all.into_iter().for_each(|counts| total.add(&counts));
-    total
-}
-
 fn ports(args: &Args) -> anyhow::Result<Vec<Port>> {
     let mut ports = Vec::new();
     for (name, number) in args.ports.iter().zip(0u8..) {
         let interface = Interface::open(name)?;
+        // By another of its names, it is the same.
+        let is_same = |port: &Port| port.interface.index() == interface.index();
+        if let Some(other) = ports.iter().position(is_same) {
+            bail!("--port: {name} is port {other} already");
+        }
         ports.push(Port { interface, neighbour: [2, 0, 0, 0, 0, number] });
     }
     for wanted in &args.eth_dest {
@@ -151,18 +150,24 @@ fn ports(args: &Args) -> anyhow::Result<Vec<Port>> {
 
 /// The threads wanted; by default one for each port, on the CPUs in turn.
 fn config(args: &Args) -> anyhow::Result<Config> {
+    let cpus = place::allowed();
     let Some(config) = &args.config else {
-        let cpus = place::allowed();
+        if cpus.is_empty() {
+            bail!("no CPU is allowed");
+        }
         let thread = |port| [port, 0, cpus[port % cpus.len()]];
         return Ok(Config((0..args.ports.len()).map(thread).collect()));
     };
     for (index, thread) in config.0.iter().enumerate() {
-        let [port, queue, _] = *thread;
+        let [port, queue, cpu] = *thread;
         if port >= args.ports.len() {
             bail!("--config: there is no port {port}; there are {}", args.ports.len());
         }
         if config.0[..index].iter().any(|other| other[..2] == [port, queue]) {
             bail!("--config: queue {queue} of port {port} has two threads");
+        }
+        if !cpus.contains(&cpu) {
+            bail!("--config: this process may not run on CPU {cpu}; it may use {cpus:?}");
         }
     }
     Ok(config.clone())

@@ -13,7 +13,7 @@ use widelane_meter::place;
 use widelane_meter::source::LicenceCounters;
 
 use super::replay::rate;
-use super::rules::Rules;
+use super::rules::{self, Rules};
 use super::{Args, Signals};
 
 /// How long each width runs.
@@ -32,14 +32,22 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
     let mut counters = LicenceCounters::open(&machine.signature);
     let mut text =
         String::from("width_bits,room,seconds,packets_per_cpu_second,mhz,level0,level1,level2\n");
+    let sources = rules::read(args)?;
     let signals = Signals::watch(None)?;
+    let mut last = None;
     for width in [Width::W256, Width::W512] {
+        if signals.is_over() {
+            break;
+        }
         let mut policy = system::policy()?.policy;
         policy.width_max = policy.width_max.min(width);
-        let rules = Rules::read(args, Routes::PORTS_MAX, &policy)?;
+        let rules = Rules::new(&sources, Routes::PORTS_MAX, args.memory_max, &policy)?;
+        let Some(room) = rules.routes().next().map(|routes| routes.live().room()) else { break };
+        if last.replace(room) == Some(room) {
+            output::print(&format!("{} bits: not open here", width.bits()))?;
+            break;
+        }
         let mut engine = Engine::new(rules.routes());
-        let room = rules.routes().next().map(|routes| routes.live().room().to_string());
-        let room = room.unwrap_or_default();
         let (began, mut clocks, mut rates) = (Instant::now(), Vec::new(), Vec::new());
         while began.elapsed() < RUN && !signals.is_over() {
             let packets = rate(replay, &mut engine, LOOK);
@@ -53,6 +61,9 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
             writeln!(text, "{},{room},{seconds:.3},{packets:.0},{mhz},{levels}", width.bits())?;
             clocks.extend(clock.map(|clock| clock.hz / 1e6));
             rates.push(packets / 1e6);
+        }
+        if rates.is_empty() {
+            break;
         }
         let range = |of: &[f64]| {
             let low = of.iter().copied().fold(f64::MAX, f64::min);

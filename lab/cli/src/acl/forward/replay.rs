@@ -12,7 +12,7 @@ use widelane_forward::capture::Capture;
 use widelane_forward::{Counts, Engine, Replay, Routes};
 use widelane_meter::place;
 
-use super::rules::Rules;
+use super::rules::{self, Rules};
 use super::summary::{self, Rate};
 use super::{Args, Signals, power};
 use crate::acl::bench::{ROOMS, only};
@@ -40,12 +40,14 @@ pub fn run(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
         return power::run(args, &mut replay, csv);
     }
     let policy = system::policy()?.policy;
+    let sources = rules::read(args)?;
     let mut contenders = Vec::new();
     for status in rooms::status(&policy).into_iter().filter(|of| ROOMS.contains(&of.room)) {
         if status.reason.is_some() {
             continue;
         }
-        let rules = Rules::read(args, Routes::PORTS_MAX, &only(status.room, &policy))?;
+        let policy = only(status.room, &policy);
+        let rules = Rules::new(&sources, Routes::PORTS_MAX, args.memory_max, &policy)?;
         let engine = Engine::new(rules.routes());
         contenders.push(Contender { room: status.room, rules, engine, rates: Vec::new() });
     }

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
+use widelane_classify::BuildError;
 use widelane_cpu::Policy;
 use widelane_forward::{Reload, Routes, RuleInfo};
 
 use super::Args;
 use crate::acl::build::limits;
+use crate::acl::name_limit;
 
 /// The files of a command line.
 pub struct Rules {
@@ -26,6 +28,26 @@ struct RuleFile {
     routes: Routes,
 }
 
+/// What a file said when it was read.
+pub struct Source {
+    path: PathBuf,
+    is_v6: bool,
+    stamp: Option<Stamp>,
+    text: String,
+}
+
+/// Reads the files of a command line.
+pub fn read(args: &Args) -> anyhow::Result<Vec<Source>> {
+    let files = [(&args.rules_ipv4, false), (&args.rules_ipv6, true)].into_iter();
+    let files = files.filter_map(|(path, is_v6)| Some((path.as_ref()?, is_v6)));
+    let source = |(path, is_v6): (&PathBuf, bool)| {
+        // The stamp is older than what is read: a change meanwhile is noticed later.
+        let stamp = stamp(path);
+        Ok(Source { path: path.clone(), is_v6, stamp, text: text(path)? })
+    };
+    files.map(source).collect()
+}
+
 /// Which file it is, how long, and since when.
 type Stamp = (u64, u64, i64, i64);
 
@@ -35,21 +57,23 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 impl Rules {
-    /// Reads the files, for so many ports.
-    pub fn read(args: &Args, ports: usize, policy: &Policy) -> anyhow::Result<Self> {
-        let limits = limits(args.memory_max);
+    /// The rules of files, for so many ports.
+    pub fn new(
+        sources: &[Source],
+        ports: usize,
+        memory_max: usize,
+        policy: &Policy,
+    ) -> anyhow::Result<Self> {
+        let limits = limits(memory_max);
         let mut files = Vec::new();
-        for (path, is_v6) in [(&args.rules_ipv4, false), (&args.rules_ipv6, true)] {
-            let Some(path) = path else { continue };
-            // The stamp is older than what is read: a change meanwhile is noticed later.
-            let stamp = stamp(path);
-            let name = path.display().to_string();
-            let routes = Routes::new(&name, &text(path)?, is_v6, ports, &limits, policy)?;
+        for Source { path, is_v6, stamp, text } in sources {
+            let (name, is_v6) = (path.display().to_string(), *is_v6);
+            let routes = Routes::new(&name, text, is_v6, ports, &limits, policy)?;
             if routes.is_v6() != is_v6 {
                 let [flag, other] = if is_v6 { ["ipv6", "ipv4"] } else { ["ipv4", "ipv6"] };
                 bail!("{name}: --rules-{flag} got rules that are for --rules-{other}");
             }
-            files.push(RuleFile { path: path.clone(), stamp, routes });
+            files.push(RuleFile { path: path.clone(), stamp: *stamp, routes });
         }
         Ok(Rules { files, loads: AtomicU64::new(0) })
     }
@@ -89,8 +113,28 @@ impl Rules {
                 Ok(Reload::OneRule | Reload::All) => {
                     self.loads.fetch_add(1, Ordering::Relaxed);
                 }
-                Err(error) => errors.push(error.context("the rules stay as they were")),
+                Err(error) => {
+                    errors.push(name_limit(error).context("the rules stay as they were"));
+                }
             }
+        }
+        errors
+    }
+
+    /// Why lookups get slower with every change, where that is another reason than the one `known`
+    /// of a file.
+    pub fn troubles(&self, known: &mut [Option<BuildError>]) -> Vec<anyhow::Error> {
+        let mut errors = Vec::new();
+        for (file, known) in self.files.iter().zip(known) {
+            let now = file.routes.live().trouble();
+            if let Some(trouble) = now.clone().filter(|_| now != *known) {
+                let name = file.path.display();
+                errors.push(name_limit(trouble.into()).context(format!(
+                    "{name}: lookups get slower with every change of a rule, since the trees \
+                     cannot be rebuilt"
+                )));
+            }
+            *known = now;
         }
         errors
     }
@@ -105,6 +149,43 @@ mod tests {
     use widelane_classify::Limits;
 
     use super::*;
+
+    /// As many routes to single hosts.
+    fn hosts(count: u32) -> String {
+        let host = |number: u32| {
+            let [_, a, b, c] = (number.wrapping_mul(0x9e37_79b1)).to_be_bytes();
+            format!("R0.0.0.0/0 10.{a}.{b}.{c}/32 0 : 65535 0 : 65535 0/0 0\n")
+        };
+        (0..count).map(host).collect()
+    }
+
+    #[test]
+    fn rules_beyond_the_limit_are_told_once_by_the_option_that_allows_more() {
+        let (few, mut limits) = (hosts(300), Limits { table_bytes: 16 << 10 });
+        let build = |limits: &Limits| Routes::new("r", &few, false, 1, limits, &Policy::open());
+        while build(&limits).is_err() {
+            limits.table_bytes += 1 << 10;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r");
+        let file = RuleFile { path: path.clone(), stamp: None, routes: build(&limits).unwrap() };
+        let rules = Rules { files: vec![file], loads: AtomicU64::new(0) };
+        let (mut known, mut stamps) = ([None], rules.stamps());
+        assert!(rules.troubles(&mut known).is_empty());
+        for count in 301..=600 {
+            fs::write(&path, hosts(count)).unwrap();
+            assert!(rules.refresh(&mut stamps, true).is_empty());
+        }
+        rules.files[0].routes.live().settle();
+        let told: Vec<String> =
+            rules.troubles(&mut known).iter().map(|error| format!("{error:#}")).collect();
+        assert!(told.len() == 1 && told[0].contains("r: lookups get slower"), "{told:?}");
+        assert!(told[0].contains("than --memory-max allows"), "{told:?}");
+        assert!(rules.troubles(&mut known).is_empty(), "it is told once");
+        fs::write(&path, hosts(1200)).unwrap();
+        let told = format!("{:#}", rules.refresh(&mut stamps, true)[0]);
+        assert!(told.contains("than --memory-max allows"), "{told}");
+    }
 
     #[test]
     fn each_file_that_is_wrong_or_missing_is_told() {
