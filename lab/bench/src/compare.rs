@@ -128,9 +128,6 @@ pub fn run(
     let failures = run.targets();
     cores::conclude(run.results, rows_before);
     run.flush();
-    if plan.has_handshakes() {
-        rows::conclude(results);
-    }
     failures
 }
 

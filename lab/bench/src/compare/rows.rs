@@ -478,23 +478,6 @@ pub(super) fn unaccelerated(
     None
 }
 
-/// Says plainly when Widelane ran and won nothing.
-pub fn conclude(results: &mut Results) {
-    let mut costs = (results.rows.iter())
-        .filter(|row| row.metric == SERVER_CPU.0 && row.status == Status::Ok)
-        .filter(|row| row.rival.as_deref() == Some(Subject::Native.name()))
-        .filter(|row| row.ratio.is_some())
-        .map(|row| row.ratio_high)
-        .peekable();
-    // A ratio without an interval proves nothing.
-    if costs.peek().is_some() && costs.all(|high| high.is_some_and(|high| high >= 1.0)) {
-        results.notes.push(
-            "Widelane ran, but no scenario was found to cost less than native on this machine."
-                .to_owned(),
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Download, Protection};
@@ -549,27 +532,5 @@ mod tests {
             assert_eq!(status(work, None), Status::Rejected, "{work:?}");
             assert_eq!(status(work, idle.clone()), of_idle, "{work:?}");
         }
-    }
-
-    #[test]
-    fn nothing_is_said_to_be_won_only_where_every_interval_says_so() {
-        let row = |ratio: f64, high: Option<f64>| Row {
-            scenario: "nginx/tls1.3/rsa2048/x25519/c200".to_owned(),
-            subject: Subject::Accelerated.name().to_owned(),
-            room: Some("ifma512".to_owned()),
-            metric: SERVER_CPU.0.to_owned(),
-            rival: Some(Subject::Native.name().to_owned()),
-            ratio: Some(ratio),
-            ratio_high: high,
-            ..Row::default()
-        };
-        let notes = |rows: &[Row]| {
-            let mut results = Results { rows: rows.to_vec(), ..Results::default() };
-            conclude(&mut results);
-            results.notes.len()
-        };
-        assert_eq!(notes(&[row(1.0, Some(1.02)), row(1.1, Some(1.2))]), 1);
-        assert_eq!(notes(&[row(1.0, Some(1.02)), row(0.6, Some(0.62))]), 0);
-        assert_eq!(notes(&[row(1.0, Some(1.02)), row(0.6, None)]), 0, "few rounds");
     }
 }
