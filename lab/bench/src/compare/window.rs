@@ -76,9 +76,17 @@ impl Cpus {
         )
     }
 
-    /// Picks two CPUs of different cores among those allowed to us; where it could not, a note in
-    /// `results` says so.
+    /// The same as [`choose`](Self::choose), with the note in `results`.
     pub fn choose_for(results: &mut Results) -> Self {
+        let (cpus, note) = Self::choose();
+        let note = note.map(str::to_owned).filter(|note| !results.notes.contains(note));
+        results.notes.extend(note);
+        cpus
+    }
+
+    /// Picks two CPUs of different cores among those allowed to us; where it could not, with a note
+    /// that says so.
+    pub fn choose() -> (Self, Option<&'static str>) {
         let cpus = allowed();
         let (server, elsewhere) = match cpus.first() {
             Some(server) => {
@@ -87,19 +95,16 @@ impl Cpus {
             None => (None, None),
         };
         let (client, note) = match (server, elsewhere, cpus.get(1)) {
-            (None, ..) => (None, "The CPUs are not known, so nothing was pinned."),
-            (_, Some(cpu), _) => (Some(cpu.index), ""),
+            (None, ..) => (None, Some("The CPUs are not known, so nothing was pinned.")),
+            (_, Some(cpu), _) => (Some(cpu.index), None),
             (_, None, Some(sibling)) => (
                 Some(sibling.index),
-                "Server and client shared one core, each on a hardware thread of its own.",
+                Some("Server and client shared one core, each on a hardware thread of its own."),
             ),
-            (_, None, None) => (None, "Server and client shared the only CPU."),
+            (_, None, None) => (None, Some("Server and client shared the only CPU.")),
         };
-        if !note.is_empty() && !results.notes.iter().any(|known| known == note) {
-            results.notes.push(note.to_owned());
-        }
         let [server, client] = [server, client].map(|cpu| cpu.into_iter().collect());
-        Cpus { server, client }
+        (Cpus { server, client }, note)
     }
 
     /// `count` cores for the server, and all others for clients: of each core the first CPU, or all
