@@ -106,6 +106,12 @@ pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
     let cpus = cpus.into_iter().sum::<u32>() + measurement.lane_cpus;
     if foreign > FOREIGN_SHARE_MAX * f64::from(cpus) / 2.0 {
         let stolen = measurement.stolen_cpu_s / wall_s;
+    // Clients may have so many CPUs that what the server's lacks is little of the sum.
+    let foreign = measurement.foreign_server_cpu_s / wall_s;
+    if foreign > FOREIGN_SHARE_MAX * f64::from(measurement.server_cpus.max(2)) / 2.0 {
+        let percent = (foreign * 100.0).round();
+        return Some(format!("{subject}: others used {percent} % of a CPU of the server's"));
+    }
         let used = [("other processes used", foreign - stolen), ("the hypervisor took", stolen)];
         let used = used.map(|(who, share)| (who, (share * 100.0).round()));
         let used: Vec<String> = used
@@ -278,6 +284,19 @@ mod tests {
     fn accepts_a_busy_client_with_a_busy_server() {
         assert_eq!(reason(|m| m.client_cpu_s = 0.99), None);
     }
+    #[test]
+    fn strangers_on_the_servers_cpus_are_noticed_beside_many_clients() {
+        let beside = |foreign: f64| {
+            reason(|m| {
+                (m.server_cpus, m.client_cpus) = (1, 15);
+                (m.foreign_cpu_s, m.foreign_server_cpu_s) = (0.7, foreign);
+            })
+        };
+        assert_eq!(beside(0.05), None);
+        let told = beside(0.7).unwrap();
+        assert_eq!(told, "accelerated: others used 70 % of a CPU of the server's");
+    }
+
 
     #[test]
     fn shares_are_those_of_all_cpus() {

@@ -51,7 +51,10 @@ pub struct Measurement {
     pub client_cpu_s: f64,
     /// CPU time that neither the subject nor the load generator used, seconds.
     pub foreign_cpu_s: f64,
-    /// The part of it that the hypervisor took, seconds; 0 where that is not known.
+    /// The part of it on the server's CPUs, seconds; 0 where that is not known.
+    #[serde(default)]
+    pub foreign_server_cpu_s: f64,
+    /// What the hypervisor took of `foreign_cpu_s`, seconds; 0 where that is not known.
     #[serde(default)]
     pub stolen_cpu_s: f64,
     /// CPUs of the server; 0 where one is meant.
