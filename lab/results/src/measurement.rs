@@ -79,6 +79,18 @@ pub struct Measurement {
     pub cycles_per_operation: Option<f64>,
 }
 
+/// Share of its CPUs from which on a server counts as busy: what it did is then what it can do.
+pub const BUSY_SHARE: f64 = 0.90;
+
+impl Measurement {
+    /// The share of its own CPUs that a server used; what a lane process did on others is none of
+    /// it.
+    pub fn server_share(&self) -> f64 {
+        let Measurement { wall_s, cpu_s, lane_cpu_s, server_cpus, .. } = *self;
+        (cpu_s - lane_cpu_s).max(0.0) / wall_s / f64::from(server_cpus.max(1))
+    }
+}
+
 /// A distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

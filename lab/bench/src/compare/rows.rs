@@ -34,8 +34,7 @@ pub const SERVER_CPU: (&str, &str) = ("server_cpu_per_handshake", "us");
 pub const RATE: (&str, &str) = ("handshakes_per_second", "1/s");
 const LATENCY_P50: (&str, &str) = ("latency_p50", "us");
 const LATENCY_P99: (&str, &str) = ("latency_p99", "us");
-const FULL_BATCHES: (&str, &str) = ("full_batches", "1");
-/// Name and unit of how many operations a kernel executes at once, on average.
+/// Name and unit of how many operations one run of a kernel does, on average.
 const MEAN_FILL: (&str, &str) = ("jobs_per_batch", "1");
 
 /// Names and units of what waits of an idle event loop were: how many for one handshake, how long,
@@ -264,7 +263,6 @@ impl Record {
             reason: context.reason(),
             ..Row::default()
         };
-        let full = counts.full_share().map(|share| row(FULL_BATCHES, share));
         let mean = counts.mean_fill().map(|jobs| row(MEAN_FILL, jobs));
         let waits = ShortWaits::of(counts).map(|waits| {
             [
@@ -274,7 +272,7 @@ impl Record {
             ]
         });
         let lent = lent_per_handshake(counts).map(|lent| row(LENT, lent));
-        full.into_iter().chain(mean).chain(waits.into_iter().flatten()).chain(lent).collect()
+        mean.into_iter().chain(waits.into_iter().flatten()).chain(lent).collect()
     }
 
     /// How each kind of operation that occurred was carried out.
