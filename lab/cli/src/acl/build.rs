@@ -11,6 +11,7 @@ use widelane_classify::{Limits, build};
 use widelane_cli::output;
 
 use super::input::{self, Format};
+use crate::targets;
 
 /// Builds a table, and says how the rules were divided
 #[derive(clap::Args)]
@@ -73,6 +74,7 @@ impl Built {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    targets::spare([args.output.as_deref()], [Some(args.rules.as_path())])?;
     let set = input::rules(&args.rules, args.format)?;
     let limits = limits(args.memory_max);
     let began = Instant::now();

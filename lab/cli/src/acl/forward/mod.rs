@@ -22,6 +22,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use widelane_forward::port::parse_address;
 
+use crate::targets;
+
 /// Forwards packets between interfaces by rules, or replays a capture in memory
 ///
 /// `@` rules deny; of `R` rules the one with the longest destination routes. The rules can be
@@ -71,7 +73,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    crate::targets::check([args.watch_power.as_deref()])?;
+    let read = [&args.pcap, &args.rules_ipv4, &args.rules_ipv6].map(Option::as_deref);
+    targets::check([("--watch-power", args.watch_power.as_deref())])?;
+    targets::spare([args.watch_power.as_deref()], read)?;
     match &args.pcap {
         Some(path) => replay::run(args, path),
         None => network::run(args),
