@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::setup;
-use crate::shell::{announce, announce_and_run};
+use crate::shell::{announce, announce_and_run, announce_and_run_to};
 use crate::workspace::{QUICK, Workspace};
+use crate::{setup, systems};
 
 /// Builds Widelane and compares the servers that are installed; ends with the path of the report.
 pub fn run(workspace: &Workspace) -> Result<()> {
@@ -15,7 +15,9 @@ pub fn run(workspace: &Workspace) -> Result<()> {
     announce_and_run(workspace.cargo().args(["build", QUICK, "--no-default-features"]))?;
     let report = workspace.target.join("widelane-report.html");
     let program = workspace.quick("widelane");
-    announce_and_run(Command::new(&program).args(["compare", "--quick", "--html"]).arg(&report))?;
+    let mut compare = Command::new(&program);
+    compare.args(["compare", "--quick", "--html"]).arg(&report);
+    announce_and_run_to(&mut compare, systems::has_compared)?;
     announce(&format!(
         "`widelane` is {} here; docs/operate/ten-minutes.md goes on from here",
         program.display()

@@ -1,7 +1,7 @@
 //! Running other programs, with a line that says so.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
@@ -12,18 +12,30 @@ pub fn announce(what: &str) {
 
 /// Runs `command` without standard input; an error names it and its exit status.
 pub fn run(command: &mut Command) -> Result<()> {
+    run_to(command, |status| status.success())
+}
+
+fn run_to(command: &mut Command, is_good: impl FnOnce(ExitStatus) -> bool) -> Result<()> {
     let status = command
         .stdin(Stdio::null())
         .status()
         .with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    ensure!(status.success(), "`{}` failed: {status}", line(command));
+    ensure!(is_good(status), "`{}` failed: {status}", line(command));
     Ok(())
 }
 
 /// Announces and runs `command`.
 pub fn announce_and_run(command: &mut Command) -> Result<()> {
+    announce_and_run_to(command, |status| status.success())
+}
+
+/// The same of one whose exit status may be another good one.
+pub fn announce_and_run_to(
+    command: &mut Command,
+    is_good: impl FnOnce(ExitStatus) -> bool,
+) -> Result<()> {
     announce(&line(command));
-    run(command)
+    run_to(command, is_good)
 }
 
 /// Runs `command` and returns what it printed.

@@ -337,30 +337,14 @@ impl Counts {
         self.by_kind.iter().map(|kind| kind.lanes).fold(self.lanes, usize::max).min(LANES_MAX)
     }
 
-    /// How many lanes those kinds had whose operations waited for others, each kind.
-    fn lanes_of_kinds(&self) -> impl Iterator<Item = usize> {
-        let waited = self.by_kind.iter().filter(|kind| kind.batched + kind.single > 0);
-        // A file may claim any number.
-        waited.map(|kind| kind.lanes.clamp(1, LANES_MAX))
-    }
-
     /// The most operations of a batch: as many as the widest kind that occurred has lanes, or RSA
     /// before any has.
     pub fn widest(&self) -> usize {
-        let lanes = self.lanes_of_kinds().max().unwrap_or(self.lanes.min(LANES_MAX));
+        let waited = self.by_kind.iter().filter(|kind| kind.batched + kind.single > 0);
+        let lanes = waited.map(|kind| kind.lanes.max(1)).max().unwrap_or(self.lanes);
         let largest = self.batches_by_fill.iter().rposition(|count| *count > 0);
-        lanes.max(largest.unwrap_or(0))
-    }
-
-    /// Share of the batches that had every lane in use; `None` before the first, and where kinds
-    /// differ in their lanes: how many lanes each batch had is not counted.
-    pub fn full_share(&self) -> Option<f64> {
-        let widest = self.widest();
-        if self.lanes_of_kinds().any(|lanes| lanes != widest) {
-            return None;
-        }
-        let total: u64 = self.fills().iter().sum();
-        (total > 0).then(|| self.batches_by_fill[widest] as f64 / total as f64)
+        // A file may claim any number.
+        lanes.max(largest.unwrap_or(0)).min(LANES_MAX)
     }
 }
 
@@ -462,10 +446,8 @@ mod tests {
         assert_eq!(now.jobs_batched, 740);
         assert_eq!(now.room(), Some(Room::Ifma512));
         assert_eq!(now.lanes, 8);
-        assert_eq!(earlier.full_share(), Some(0.9));
         let between = now - earlier;
         assert_eq!((between.jobs_batched, between.jobs_single), (20, 10));
-        assert_eq!(between.full_share(), Some(0.0));
         let occurred: Vec<_> = between.kinds().filter(|(_, kind)| kind.operations() > 0).collect();
         let expected = KindCounts { single: 10, runs: 5, lanes: 8, ..KindCounts::default() };
         assert_eq!(occurred, [(OperationKind::X25519Derive, &expected)]);
@@ -499,26 +481,26 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_full_by_the_lanes_of_their_kinds() {
+    fn a_batch_may_be_as_wide_as_the_widest_kind_that_occurred() {
         let of_kind = |batched, lanes| KindCounts { batched, lanes, ..KindCounts::default() };
         let mut counts = Counts { lanes: 1, ..Counts::default() };
-        assert_eq!((counts.widest(), counts.full_share()), (1, None));
+        assert_eq!(counts.widest(), 1);
         counts.by_kind[OperationKind::X25519Derive as usize] = of_kind(13, 4);
         counts.batches_by_fill[1] = 1;
         counts.batches_by_fill[4] = 3;
-        assert_eq!((counts.widest(), counts.full_share()), (4, Some(0.75)));
+        assert_eq!(counts.widest(), 4);
         // Of other kinds nothing has occurred, or a batch has another size.
         counts.by_kind[OperationKind::P256Sign as usize] = of_kind(0, 8);
-        assert_eq!((counts.widest(), counts.full_share()), (4, Some(0.75)));
+        assert_eq!(counts.widest(), 4);
         counts.by_kind[OperationKind::Rsa2048 as usize] = of_kind(2, 1);
-        assert_eq!((counts.widest(), counts.full_share()), (4, None));
+        assert_eq!(counts.widest(), 4);
         counts.by_kind[OperationKind::P256Sign as usize] = of_kind(1, usize::MAX);
         assert_eq!(counts.widest(), LANES_MAX);
     }
 
     #[test]
-    fn nothing_counted_has_no_room_and_no_share() {
+    fn nothing_counted_has_no_room() {
         let counts = Counts::default();
-        assert_eq!((counts.room(), counts.full_share(), counts.jobs()), (None, None, 0));
+        assert_eq!((counts.room(), counts.jobs()), (None, 0));
     }
 }

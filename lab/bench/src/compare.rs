@@ -106,8 +106,8 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Vec<CompareError> {
     observer.planned(plan.rounds_total());
-    let cpus = Cpus::choose_for(results);
-    results.notes.extend(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
+    // Where cores are counted, each target has CPUs of its own.
+    let cpus = if plan.cores.is_empty() { Cpus::choose_for(results) } else { Cpus::choose().0 };
     let opened = plan.round_trip.map(|round_trip| Link::open(round_trip, &cpus.client));
     let link = match opened.transpose() {
         Ok(link) => link,
@@ -128,9 +128,6 @@ pub fn run(
     let failures = run.targets();
     cores::conclude(run.results, rows_before);
     run.flush();
-    if plan.has_handshakes() {
-        rows::conclude(results);
-    }
     failures
 }
 
@@ -251,7 +248,8 @@ impl Run<'_> {
         let cpus = match cores.map(|count| Cpus::of_cores(count, self.plan.threads)) {
             None => self.cpus.clone(),
             Some(Ok(cpus)) => {
-                self.remark_on_threads(&cpus, cores.unwrap_or(1));
+                let asks = self.plan.threads == Threads::All;
+                self.remark(asks.then(|| cpus.remark(cores.unwrap_or(1))));
                 cpus
             }
             Some(Err(reason)) => {
@@ -262,6 +260,7 @@ impl Run<'_> {
                 return Ok(());
             }
         };
+        self.remark(self.plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
         let mut testbed = self.testbed(workers, subjects, &scenarios, &cpus)?;
         let clients = clients(&mut testbed, &scenarios)?;
         let has_pages = |scenario: &Scenario| scenario.work == Work::Page;
@@ -481,16 +480,12 @@ impl Run<'_> {
         lacking.retain(|family| !self.plan.with_lanes.contains(family));
         lacking.sort_unstable();
         lacking.dedup();
-        let remark = remark_without_lanes(&lacking);
-        self.results.notes.extend(remark.filter(|remark| !self.results.notes.contains(remark)));
+        self.remark(remark_without_lanes(&lacking));
     }
 
-    /// Says what hardware threads there are, where all are wanted.
-    fn remark_on_threads(&mut self, cpus: &Cpus, cores: usize) {
-        let remark = cpus.remark(cores);
-        if self.plan.threads == Threads::All && !self.results.notes.contains(&remark) {
-            self.results.notes.push(remark);
-        }
+    /// Notes a remark, once.
+    fn remark(&mut self, remark: Option<String>) {
+        self.results.notes.extend(remark.filter(|remark| !self.results.notes.contains(remark)));
     }
 
     fn round(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use widelane_results::{Measurement, Pair, Status};
+use widelane_results::{BUSY_SHARE, Measurement, Pair, Status};
 
 use crate::stats::{self, Ratio};
 
@@ -11,9 +11,6 @@ const FOREIGN_SHARE_MAX: f64 = 0.10;
 
 /// Share of its CPU from which on the client counts as saturated.
 const SATURATED_SHARE: f64 = 0.95;
-
-/// Share of its CPU below which the server counts as idling.
-pub(crate) const IDLING_SHARE: f64 = 0.90;
 
 /// Standard deviations by which arrivals of an open loop are fewer than are due by accident: where
 /// fewer finish, the server or the client fell behind.
@@ -73,12 +70,6 @@ pub fn judge(scenario: &str, round: u32, measurements: Vec<Measurement>) -> Pair
     }
 }
 
-/// The share of its own CPUs that the server used; what a lane process did on others is none of it.
-pub(crate) fn server_share(measurement: &Measurement) -> f64 {
-    let Measurement { wall_s, cpu_s, lane_cpu_s, server_cpus, .. } = *measurement;
-    (cpu_s - lane_cpu_s).max(0.0) / wall_s / f64::from(server_cpus.max(1))
-}
-
 /// Why `measurement` cannot be relied on, if so.
 pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
     let Measurement { subject, wall_s, operations, cpu_s, client_cpu_s, .. } = measurement;
@@ -115,12 +106,18 @@ pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
             .collect();
         return Some(format!("{subject}: {}", used.join(", ")));
     }
+    // Clients may have so many CPUs that what the server's lacks is little of the sum.
+    let foreign = measurement.foreign_server_cpu_s / wall_s;
+    if foreign > FOREIGN_SHARE_MAX * f64::from(measurement.server_cpus.max(2)) / 2.0 {
+        let percent = (foreign * 100.0).round();
+        return Some(format!("{subject}: others used {percent} % of a CPU of the server's"));
+    }
     // A lane process without a CPU of its own is on those of the clients, where it is not on the
     // server's.
     let beside = if measurement.lane_cpus == 0 { measurement.lane_cpu_s } else { 0.0 };
     let client = (client_cpu_s + beside) / wall_s / f64::from(measurement.client_cpus.max(1));
-    let server = server_share(measurement);
-    if client >= SATURATED_SHARE && server < IDLING_SHARE {
+    let server = measurement.server_share();
+    if client >= SATURATED_SHARE && server < BUSY_SHARE {
         return Some(format!(
             "{subject}: the client was the bottleneck ({:.0} % of its CPU, the server {:.0} %)",
             client * 100.0,
@@ -285,6 +282,19 @@ mod tests {
         assert_eq!(reason(|m| (m.cpu_s, m.client_cpu_s, ()) = (3.9, 1.2, many(m))), None);
         let reason = reason(|m| (m.cpu_s, m.client_cpu_s, ()) = (2.0, 1.98, many(m))).unwrap();
         assert!(reason.contains("99 % of its CPU, the server 50 %"), "{reason}");
+    }
+
+    #[test]
+    fn strangers_on_the_servers_cpus_are_noticed_beside_many_clients() {
+        let beside = |foreign: f64| {
+            reason(|m| {
+                (m.server_cpus, m.client_cpus) = (1, 15);
+                (m.foreign_cpu_s, m.foreign_server_cpu_s) = (0.7, foreign);
+            })
+        };
+        assert_eq!(beside(0.05), None);
+        let told = beside(0.7).unwrap();
+        assert_eq!(told, "accelerated: others used 70 % of a CPU of the server's");
     }
 
     #[test]

@@ -17,36 +17,39 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// The file that results go to.
-    pub fn target(&self) -> Option<&Path> {
-        self.results.as_deref()
+    /// The file that results go to, behind its flag.
+    pub fn target(&self) -> (&str, Option<&Path>) {
+        ("--results", self.results.as_deref())
     }
 
-    /// Writes what `fill` adds, measured on this machine.
-    pub fn here(&self, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
+    /// Writes what `fill` adds, measured on this machine from `created` on.
+    pub fn here(&self, created: &str, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
         let describe = || Ok(machine::describe(&measure::programs()?, &system::policy()?));
-        self.keep(describe, fill)
+        self.keep(created, describe, fill)
     }
 
     /// The same, measured on a machine of which only the model and the CPUs are known.
     pub fn elsewhere(
         &self,
+        created: &str,
         model: &str,
         cpus: usize,
         fill: impl FnOnce(&mut Results),
     ) -> anyhow::Result<()> {
         let known =
             Machine { model: Some(model.to_owned()), cpus: cpus as u32, ..Machine::default() };
-        self.keep(|| Ok(known), fill)
+        self.keep(created, || Ok(known), fill)
     }
 
     fn keep(
         &self,
+        created: &str,
         machine: impl FnOnce() -> anyhow::Result<Machine>,
         fill: impl FnOnce(&mut Results),
     ) -> anyhow::Result<()> {
         let Some(path) = &self.results else { return Ok(()) };
-        let mut results = Results { complete: true, ..measure::blank(machine()?) };
+        let created = created.to_owned();
+        let mut results = Results { created, complete: true, ..measure::blank(machine()?) };
         fill(&mut results);
         measure::write_results(path, &results)
     }

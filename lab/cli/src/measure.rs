@@ -10,6 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use widelane_bench::Observer;
 use widelane_bench::programs::Programs;
 use widelane_cli::libraries::Libraries;
+use widelane_cli::output;
 use widelane_cli::system::{self, write};
 use widelane_host::programs;
 use widelane_results::{Machine, Results, SCHEMA};
@@ -39,6 +40,15 @@ pub fn blank(machine: Machine) -> Results {
 pub fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Shows results, then writes what is wanted of them; each whatever became of the others, so that a
+/// disk that is full by now loses nothing.
+pub fn tell(results: &Results, json: Option<&Path>, html: Option<&Path>) -> anyhow::Result<()> {
+    let shown = output::print(&widelane_report::terminal(results, &output::style()));
+    let kept = json.map_or(Ok(()), |path| write_results(path, results));
+    let drawn = html.map_or(Ok(()), |path| write(path, &widelane_report::html(results)));
+    shown.and(kept).and(drawn)
 }
 
 /// Writes results so that a reader never sees half of them.

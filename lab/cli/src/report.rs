@@ -8,17 +8,21 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use widelane_cli::{output, system};
 use widelane_results::Results;
+use widelane_tables::Style;
+
+use crate::targets;
 
 /// Shows results files on the terminal, as Markdown, CSV or HTML
 ///
-/// CSV of several files begins each row with the name of its file.
+/// Several files are told apart by their names: in CSV at the beginning of each row.
 #[derive(clap::Args)]
 pub struct Args {
     /// Results files, as `--json` of compare, speed, simulate and acl bench and `--results` of
     /// load, power and tune write them
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The format; by default what the end of the output's name says, else terminal
+    /// The format; by default what the end of the output's name says (.txt, .md, .csv, .html), and
+    /// terminal without --output
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Writes there instead of standard output
@@ -37,37 +41,49 @@ enum Format {
 impl Format {
     /// The format that the name of `path` asks for.
     fn of(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
+        match path.extension()?.to_ascii_lowercase().to_str()? {
             "csv" => Some(Format::Csv),
             "html" | "htm" => Some(Format::Html),
             "md" | "markdown" => Some(Format::Markdown),
+            "txt" => Some(Format::Terminal),
             _ => None,
         }
     }
 }
 
+/// What a file takes, wherever it is read.
+const PLAIN: Style = Style { colour: false, width: 100 };
+
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let format = args.format.or_else(|| args.output.as_deref().and_then(Format::of));
-    let format = format.unwrap_or(Format::Terminal);
+    let output = args.output.as_deref();
+    let format = match (args.format, output) {
+        (Some(format), _) => format,
+        (None, None) => Format::Terminal,
+        (None, Some(path)) => Format::of(path).with_context(|| {
+            format!(
+                "{} does not end in .txt, .md, .csv or .html; name it so, or give --format",
+                path.display()
+            )
+        })?,
+    };
+    targets::spare([output], args.files.iter().map(|file| Some(file.as_path())))?;
     if format == Format::Html && args.files.len() > 1 {
         bail!("an HTML report shows one run; give one results file, or --format markdown");
     }
     let read = |file: &PathBuf| Ok((file.display().to_string(), read(file)?));
     let files = args.files.iter().map(read).collect::<anyhow::Result<Vec<(String, Results)>>>()?;
-    let text = match format {
-        Format::Csv if files.len() > 1 => widelane_report::csv_of_files(&files),
-        _ => {
-            let shown = files.iter().map(|(_, results)| match format {
-                Format::Terminal => widelane_report::terminal(results, &output::style()),
-                Format::Markdown => widelane_report::markdown(results),
-                Format::Csv => widelane_report::csv(results),
-                Format::Html => widelane_report::html(results),
-            });
-            shown.collect::<Vec<_>>().join("\n")
-        }
+    let style = if output.is_some() { PLAIN } else { output::style() };
+    let text = match (format, files.as_slice()) {
+        (Format::Terminal, [(_, one)]) => widelane_report::terminal(one, &style),
+        (Format::Terminal, _) => widelane_report::terminal_of_files(&files, &style),
+        (Format::Markdown, [(_, one)]) => widelane_report::markdown(one),
+        (Format::Markdown, _) => widelane_report::markdown_of_files(&files),
+        (Format::Csv, [(_, one)]) => widelane_report::csv(one),
+        (Format::Csv, _) => widelane_report::csv_of_files(&files),
+        (Format::Html, _) => files.iter().map(|(_, one)| widelane_report::html(one)).collect(),
     };
-    match &args.output {
+    match output {
         Some(path) => system::write(path, &text)?,
         // What is for a terminal has been made fit for one, with its colours.
         None if format == Format::Terminal => output::print(&text)?,

@@ -10,9 +10,10 @@ use clap::ValueEnum;
 use widelane_bench::simulate::Plan;
 use widelane_bench::simulate::costs::Costs;
 use widelane_cli::output::WrongUsage;
-use widelane_cli::{output, system, units};
+use widelane_cli::units;
 use widelane_results::{Answer, Machine, Results, Tone};
 
+use crate::compare::{has_twins, refuse_twins};
 use crate::{measure, targets};
 
 /// Predicts CPU time and latency of handshakes from measured costs, for many workers or few
@@ -144,10 +145,16 @@ fn read(path: &Path) -> anyhow::Result<Results> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    refuse_twins(&[
+        ("--workers", has_twins(&args.workers)),
+        ("--wait", has_twins(&args.wait)),
+        ("--load", has_twins(&args.load)),
+    ])?;
+    let (json, html) = (args.json.as_deref(), args.html.as_deref());
+    targets::check([("--json", json), ("--html", html)])?;
+    targets::spare([json, html], [args.speed.as_deref()])?;
     let (costs, speed) = args.costs()?;
     let plan = args.plan(costs)?;
-    targets::check([args.json.as_deref(), args.html.as_deref()])?;
-    targets::spare([args.json.as_deref(), args.html.as_deref()], [args.speed.as_deref()])?;
     // The figures are of the machine whose costs these are; of costs alone it is not known.
     let is_whole = speed.as_ref().is_none_or(|speed| speed.complete);
     let mut results = measure::blank(speed.map_or_else(Machine::default, |speed| speed.machine));
@@ -157,14 +164,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     plan.run(&mut results);
     results.complete = true;
     results.answer = Some(answer(&plan));
-    let shown = output::print(&widelane_report::terminal(&results, &output::style()));
-    if let Some(path) = &args.json {
-        measure::write_results(path, &results)?;
-    }
-    if let Some(path) = &args.html {
-        system::write(path, &widelane_report::html(&results))?;
-    }
-    shown?;
+    measure::tell(&results, json, html)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use widelane_bench::machine;
 use widelane_bench::pairs::Rounds;
 use widelane_bench::speed::{self, Event, Library, Plan, UnknownAlgorithm};
-use widelane_cli::{output, system};
+use widelane_cli::system;
 use widelane_cpu::Room;
 
 use crate::{measure, rival, targets};
@@ -143,7 +143,7 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    targets::check([args.json.as_deref(), args.html.as_deref()])?;
+    targets::check([("--json", args.json.as_deref()), ("--html", args.html.as_deref())])?;
     let programs = measure::programs()?;
     let resolved = system::policy()?;
     let events = events(&args);
@@ -182,14 +182,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
              PATH; {BUILD_RIVAL}."
         ));
     }
-    let shown = output::print(&widelane_report::terminal(&results, &output::style()));
-    if let Some(path) = &args.json {
-        measure::write_results(path, &results)?;
-    }
-    if let Some(path) = &args.html {
-        system::write(path, &widelane_report::html(&results))?;
-    }
-    shown.and(kept)?;
+    measure::tell(&results, args.json.as_deref(), args.html.as_deref()).and(kept)?;
     outcome?;
     Ok(ExitCode::SUCCESS)
 }

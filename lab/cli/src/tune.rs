@@ -20,6 +20,7 @@ use widelane_cpu::policy::{self, LaneCpus};
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
+use crate::compare::INCONCLUSIVE;
 use crate::keep::{Keep, answer, ratio_row, row};
 use crate::targets;
 
@@ -102,7 +103,10 @@ struct Recorded {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     targets::check([args.keep.target()])?;
-    targets::spare([args.keep.target()], [args.replay.as_deref(), Some(args.file.as_path())])?;
+    targets::spare(
+        [args.keep.results.as_deref()],
+        [args.replay.as_deref(), Some(args.file.as_path())],
+    )?;
     let writes = !args.check && !args.dry_run && args.replay.is_none();
     if writes {
         may_write(&args.file)?;
@@ -116,8 +120,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let fill = |results: &mut Results| fill(results, &record, &verdict);
     // What was found is shown even where it cannot be written.
     let kept = match &args.replay {
-        Some(_) => args.keep.elsewhere(&record.model, record.cpus.len(), fill),
-        None => args.keep.here(fill),
+        Some(_) => {
+            let (model, cpus) = (&record.model, record.cpus.len());
+            args.keep.elsewhere(&record.created, model, cpus, fill)
+        }
+        None => args.keep.here(&record.created, fill),
     };
     let text = file::render(&record, &verdict, before.as_ref());
     if let Some(text) = text.as_ref().filter(|_| writes) {
@@ -145,9 +152,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     Ok(ExitCode::from(status))
 }
-
-/// The status of `--check` where the measurements do not tell whether the file holds.
-const INCONCLUSIVE: u8 = 3;
 
 /// The exit status, and what is complained of.
 fn ending(

@@ -13,6 +13,14 @@ pub fn terminal(results: &Results, style: &Style) -> String {
     show(document(results), style)
 }
 
+/// Shows several results on a terminal, each below the name of its file.
+pub fn terminal_of_files(files: &[(String, Results)], style: &Style) -> String {
+    let named = |(name, results): &(String, Results)| {
+        [Block::Heading(name.clone())].into_iter().chain(document(results))
+    };
+    show(files.iter().flat_map(named), style)
+}
+
 /// The answer first, then the comparisons, latencies, batches, what was rejected, how to repeat the
 /// run.
 pub fn document(results: &Results) -> Vec<Block> {
@@ -184,21 +192,19 @@ fn fills(results: &Results) -> Vec<Block> {
     let mut table = Table::new(&[
         ("Scenario", Kind::Words),
         ("Conn.", Kind::Number),
-        ("Batches", Kind::Number),
-        ("Full", Kind::Figure),
-        ("Jobs in a batch", Kind::Words),
+        ("Runs", Kind::Number),
+        ("Jobs in a run", Kind::Words),
     ]);
     for fill in view::fills(results) {
         let bars: String = fill.shares.iter().map(|(_, share)| bar(*share)).collect();
         table.rows.push(vec![
             fill.family.clone(),
             fill.connections.map_or(String::new(), |count| count.to_string()),
-            words::count(fill.batch_count),
-            fill.full.map_or(String::new(), words::percent),
+            words::count(fill.run_count),
             format!("1 {bars} {}", fill.shares.len()),
         ]);
     }
-    titled("Batches", table.without_empty_columns())
+    titled("Runs of kernels", table.without_empty_columns())
 }
 
 fn paths(results: &Results) -> Vec<Block> {

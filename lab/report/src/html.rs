@@ -258,50 +258,32 @@ impl DistributionFigure {
     }
 }
 
-/// The batches of scenarios that differ in connections alone: drawn at those that speak for the
-/// server, told at the others.
+/// The runs of kernels, of scenarios that differ in connections alone those of the one that speaks
+/// for the server.
 struct FillFigure {
-    telling: Fill,
-    others: Vec<Fill>,
+    fill: Fill,
     chart: String,
 }
 
 impl FillFigure {
     fn of_families(fills: Vec<Fill>) -> Vec<Self> {
-        let mut families: Vec<Vec<Fill>> = Vec::new();
+        let mut telling: Vec<Fill> = Vec::new();
         for fill in fills {
-            match families.iter_mut().find(|family| family[0].family == fill.family) {
-                Some(family) => family.push(fill),
-                None => families.push(vec![fill]),
+            let detour = |fill: &Fill| view::detour(fill.connections);
+            match telling.iter_mut().find(|known| known.family == fill.family) {
+                Some(known) if detour(&fill) < detour(known) => *known = fill,
+                Some(_) => {}
+                None => telling.push(fill),
             }
         }
-        let figure = |mut family: Vec<Fill>| {
-            family.sort_by_key(|fill| view::detour(fill.connections));
-            let telling = family.remove(0);
-            family.sort_by_key(|fill| fill.connections);
-            let chart = chart::fill_columns(&telling);
-            FillFigure { telling, others: family, chart }
-        };
-        families.into_iter().map(figure).collect()
+        let figure = |fill: Fill| FillFigure { chart: chart::fill_columns(&fill), fill };
+        telling.into_iter().map(figure).collect()
     }
 
     fn summary(&self) -> String {
-        let Fill { connections, batch_count, full, .. } = &self.telling;
+        let Fill { connections, run_count, .. } = &self.fill;
         let place = connections.map_or(String::new(), |c| format!("{}: ", words::connections(c)));
-        let count = words::count(*batch_count);
-        match full {
-            Some(full) => format!("{place}{} of {count} batches full", words::percent(*full)),
-            None => format!("{place}{count} batches"),
-        }
-    }
-
-    /// `Full at other numbers of connections: 31 % at 8, 84 % at 64`; nothing where there are none.
-    fn elsewhere(&self) -> Option<String> {
-        let full =
-            |fill: &Fill| Some(format!("{} at {}", words::percent(fill.full?), fill.connections?));
-        let others: Vec<String> = self.others.iter().filter_map(full).collect();
-        (!others.is_empty())
-            .then(|| format!("Full at other numbers of connections: {}", others.join(", ")))
+        format!("{place}{} runs", words::count(*run_count))
     }
 }
 
@@ -347,7 +329,7 @@ impl<'a> RawRow<'a> {
     }
 
     fn value(&self) -> String {
-        self.row.value.map_or(String::new(), |value| words::quantity(value, &self.row.unit))
+        words::value(self.row)
     }
 
     fn ratio(&self) -> String {
@@ -373,34 +355,21 @@ mod tests {
     use crate::view::tests::histograms;
 
     #[test]
-    fn fills_differ_in_connections_alone_within_a_figure() {
-        let told = |scenarios: [&str; 2]| -> Vec<(String, Option<String>)> {
+    fn runs_are_shown_of_the_connections_that_speak_for_a_server() {
+        let told = |scenarios: [&str; 2]| -> Vec<(String, String)> {
             let fills = view::fills(&histograms(&scenarios, HistogramKind::BatchFill));
             let figures = FillFigure::of_families(fills).into_iter();
-            figures.map(|figure| (figure.telling.family.clone(), figure.elsewhere())).collect()
+            figures.map(|figure| (figure.fill.family.clone(), figure.summary())).collect()
         };
-        let cores = told(["nginx/1-cores/c400", "nginx/2-cores/c400"]);
+        let of = |family: &str, summary: &str| (family.to_owned(), summary.to_owned());
         assert_eq!(
-            cores,
-            [("nginx, 1 core".to_owned(), None), ("nginx, 2 cores".to_owned(), None)]
+            told(["nginx/1-cores/c400", "nginx/2-cores/c400"]),
+            ["1 core", "2 cores"]
+                .map(|cores| of(&format!("nginx, {cores}"), "400 connections: 1 runs"))
         );
-        let elsewhere = Some("Full at other numbers of connections: 100 % at 8".to_owned());
-        let connections = told(["nginx/2-cores/c8", "nginx/2-cores/c200"]);
-        assert_eq!(connections, [("nginx, 2 cores".to_owned(), elsewhere)]);
-    }
-
-    #[test]
-    fn batches_are_called_full_only_where_that_is_known() {
-        let mut results = histograms(&["nginx/c8", "nginx/c200"], HistogramKind::BatchFill);
-        let figure =
-            |results: &Results| FillFigure::of_families(view::fills(results)).pop().unwrap();
-        let known = figure(&results);
-        assert!(known.summary().ends_with("100 % of 1 batches full"), "{}", known.summary());
-        assert!(known.chart.contains(r#"class="accelerated""#), "{}", known.chart);
-        results.rows.clear();
-        let unknown = figure(&results);
-        assert!(unknown.summary().ends_with(": 1 batches"), "{}", unknown.summary());
-        assert_eq!(unknown.elsewhere(), None);
-        assert!(!unknown.chart.contains(r#"class="accelerated""#), "{}", unknown.chart);
+        assert_eq!(
+            told(["nginx/2-cores/c8", "nginx/2-cores/c200"]),
+            [of("nginx, 2 cores", "200 connections: 1 runs")]
+        );
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! | Function | For |
 //! |---|---|
-//! | [`terminal`] | the screen, as wide as it is |
-//! | [`markdown()`] | an issue, a wiki |
+//! | [`terminal`], [`terminal_of_files`] | the screen, as wide as it is |
+//! | [`markdown()`], [`markdown_of_files`] | an issue, a wiki |
 //! | [`csv()`], [`csv_of_files`] | a spreadsheet: every row, every field |
 //! | [`html()`] | one file to open, print or mail; needs nothing from outside |
 //!
@@ -19,7 +19,7 @@ mod view;
 mod words;
 
 pub use crate::csv::{csv, csv_of_files};
-pub use document::terminal;
+pub use document::{terminal, terminal_of_files};
 pub use html::html;
-pub use markdown::markdown;
+pub use markdown::{markdown, markdown_of_files};
 pub use view::grid_table;

@@ -22,6 +22,14 @@ pub fn markdown(results: &Results) -> String {
     blocks.join("\n")
 }
 
+/// The same of several results, each below the name of its file.
+pub fn markdown_of_files(files: &[(String, Results)]) -> String {
+    let named = |(name, results): &(String, Results)| {
+        format!("# {}\n\n{}", escape(name), markdown(results))
+    };
+    files.iter().map(named).collect::<Vec<_>>().join("\n")
+}
+
 /// A command in a fence that nothing in it can close.
 fn fenced(command: &str) -> String {
     const LENGTH_MIN: usize = 3;

@@ -1,7 +1,9 @@
 //! The one sentence: is it worth it on this machine?
 
 pub use widelane_results::Answer as Verdict;
-use widelane_results::{Pair, ROUNDS_FOR_INTERVAL, Results, Status, Tone};
+use widelane_results::{
+    BUSY_SHARE, Measurement, Pair, ROUNDS_FOR_INTERVAL, Results, Row, Status, Tone,
+};
 
 use crate::view::{self, Comparison, Ratio};
 use crate::words::{
@@ -92,7 +94,7 @@ impl Wanted {
 fn answers<'a, 'b>(servers: &'a [Comparison<'b>], rival: &str) -> Vec<Answer<'a, 'b>> {
     let against = |answer: &Answer<'_, '_>| answer.comparison.row.rival.as_deref() == Some(rival);
     let mut answers: Vec<_> = servers.iter().filter_map(Answer::of).filter(against).collect();
-    // Stable: among equals the order of the file decides.
+    // Stable: among equals the order of the file decides, behind what most users run.
     answers.sort_by_key(|answer| {
         let scenario = &answer.comparison.scenario;
         let detour = match (scenario.size, scenario.mix) {
@@ -105,7 +107,8 @@ fn answers<'a, 'b>(servers: &'a [Comparison<'b>], rival: &str) -> Vec<Answer<'a,
             },
         };
         let rank = server_rank(&answer.comparison.row.scenario);
-        (answer.wanted(), rank, is_rare(scenario), detour)
+        let is_special = view::mode(&answer.comparison.row.subject).is_some();
+        (answer.wanted(), rank, is_rare(scenario), detour, is_special)
     });
     answers
 }
@@ -180,43 +183,97 @@ fn server_rank(scenario: &str) -> usize {
     known.unwrap_or(words::SERVERS.len())
 }
 
+/// What is said of a ratio, whichever way it goes.
+struct Claim {
+    /// Whether a ratio below 1 is a gain.
+    less_is_better: bool,
+    /// Who does it, and the words for that now and in the past.
+    subject: String,
+    does: &'static str,
+    did: &'static str,
+    /// What it does that many times.
+    what: String,
+    /// The sentence where nothing is gained or lost, and the one about a gain.
+    alike: String,
+    gain: String,
+    /// The flag that takes more rounds.
+    flag: &'static str,
+}
+
+impl Claim {
+    fn about(&self, ratio: Ratio) -> (Tone, String) {
+        let Claim { subject, does, did, what, flag, .. } = self;
+        let times = words::ratio(ratio.centre);
+        let [gains, loses] = match self.less_is_better {
+            true => [ratio.is_less(), ratio.is_more()],
+            false => [ratio.is_more(), ratio.is_less()],
+        };
+        if ratio.is_alike() {
+            return (Tone::Same, self.alike.clone());
+        } else if gains {
+            return (Tone::Better, self.gain.clone());
+        } else if loses {
+            return (Tone::Worse, format!("Not worth it here: {subject} {does} {times} {what}."));
+        }
+        let told = match ratio.ends.map(|ends| ends.map(words::ratio)) {
+            Some([low, high]) => format!("{does} between {low} and {high} {what}."),
+            None => format!("{did} {times} {what}, but in too few rounds to rely on."),
+        };
+        let sentence =
+            format!("This run cannot tell: {subject} {told} More rounds ({flag}) tell more.");
+        (Tone::Unknown, sentence)
+    }
+}
+
+/// Whether both servers used up their CPUs in most rounds that count, so that what they did is what
+/// they can do; also where the rounds were not kept.
+fn were_busy(results: &Results, row: &Row) -> bool {
+    let rounds = || results.pairs.iter().filter(|pair| pair.scenario == row.scenario);
+    [Some(&row.subject), row.rival.as_ref()].into_iter().flatten().all(|subject| {
+        let sound = rounds().filter(|pair| pair.status == Status::Ok);
+        let own = sound.flat_map(|pair| &pair.measurements).filter(|it| it.subject == *subject);
+        let (busy, idle): (Vec<f64>, Vec<f64>) =
+            own.map(Measurement::server_share).partition(|share| *share >= BUSY_SHARE);
+        busy.len() >= idle.len()
+    })
+}
+
 fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
     let Answer { comparison, ratio } = first;
-    let server = server(comparison);
+    let Comparison { scenario, row, .. } = comparison;
+    let server = named(comparison);
     let spends = words::ratio(ratio.centre);
-    let gain = words::ratio_short(1.0 / ratio.centre);
     let (one, many) = first.wanted().words();
-    let (tone, sentence) = if ratio.is_alike() {
-        let sentence = format!(
-            "Nothing to gain here: accelerated or not, {server} spends about the same CPU \
-             per {one}."
-        );
-        (Tone::Same, sentence)
-    } else if ratio.is_less() {
-        let sentence = match comparison.scenario.load {
-            // How many more it could do, a server with time to spare does not tell.
-            Some(load) => {
-                format!("At {load} % load {server} spends {spends} the CPU per {one}.")
-            }
-            None => format!("{server} spends {spends} the CPU per {one}: {gain} {many} per core."),
-        };
-        (Tone::Better, sentence)
-    } else if ratio.is_more() {
-        let sentence =
-            format!("Not worth it here: accelerated, {server} spends {spends} the CPU per {one}.");
-        (Tone::Worse, sentence)
-    } else {
-        let load = comparison.scenario.load.map(|load| format!("at {load} % load "));
-        let load = load.unwrap_or_default();
-        let spent = match ratio.ends.map(|ends| ends.map(words::ratio)) {
-            Some([low, high]) => format!("spends between {low} and {high} the CPU per {one}."),
-            None => format!("spent {spends} the CPU per {one}, but in too few rounds to rely on."),
-        };
-        let sentence = format!(
-            "This run cannot tell: {load}{server} {spent} More rounds (--pairs) tell more."
-        );
-        (Tone::Unknown, sentence)
+    let what = format!("the CPU per {one}");
+    // How many more it could do, a server with time to spare does not tell.
+    let place = match (scenario.load, scenario.connections) {
+        (Some(load), _) => Some(format!("at {load} % load ")),
+        (None, Some(count)) if !were_busy(results, row) => {
+            Some(format!("with {} ", words::connections(count)))
+        }
+        _ => None,
     };
+    let gain = match &place {
+        Some(place) => format!("{place}{server} spends {spends} {what}."),
+        None => {
+            let gain = words::ratio_short(1.0 / ratio.centre);
+            format!("{server} spends {spends} {what}: {gain} {many} per core.")
+        }
+    };
+    let claim = Claim {
+        less_is_better: true,
+        alike: format!(
+            "Nothing to gain here: accelerated or not, {server} spends about the same CPU per \
+             {one}."
+        ),
+        gain,
+        subject: format!("{}{server}", place.unwrap_or_default()),
+        does: "spends",
+        did: "spent",
+        what,
+        flag: "--pairs",
+    };
+    let (tone, sentence) = claim.about(*ratio);
     let interval = match ratio.ends {
         Some(ends) => format!("95 % interval {}", words::interval(Some(ends))),
         None => format!("a 95 % interval takes {ROUNDS_FOR_INTERVAL} rounds or more"),
@@ -277,7 +334,9 @@ fn beside_aws_lc(answers: &[Answer<'_, '_>]) -> String {
     let partial = partial.filter(|_| first.comparison.scenario.load.is_none());
     let told = |answer: &Answer<'_, '_>| {
         let (rival, conditions) = (words::subject(AWS_LC), answer.comparison.scenario.conditions());
-        format!(" Against {rival}, {conditions}: {}.", ratio_with_interval(answer.ratio))
+        let mode = view::mode(&answer.comparison.row.subject);
+        let mode = mode.map_or(String::new(), |mode| format!(", {mode}"));
+        format!(" Against {rival}{mode}, {conditions}: {}.", ratio_with_interval(answer.ratio))
     };
     [first].into_iter().chain(partial).map(told).collect()
 }
@@ -285,34 +344,21 @@ fn beside_aws_lc(answers: &[Answer<'_, '_>]) -> String {
 /// Packets, beside the classifier of others.
 fn of_lookups(Answer { comparison, ratio }: &Answer<'_, '_>) -> Verdict {
     let (times, rival) = (words::ratio(ratio.centre), comparison.rival());
-    let gain = words::ratio_short(1.0 / ratio.centre);
-    let (tone, sentence) = if ratio.is_alike() {
-        let sentence = format!("Widelane and {rival} take about the same cycles for a packet.");
-        (Tone::Same, sentence)
-    } else if ratio.is_less() {
-        let sentence = format!(
-            "Widelane finds the rule of a packet in {times} the cycles of {rival}: {gain} as many \
-             packets per core."
-        );
-        (Tone::Better, sentence)
-    } else if ratio.is_more() {
-        let sentence = format!(
-            "Not worth it here: Widelane takes {times} the cycles of {rival} for a packet."
-        );
-        (Tone::Worse, sentence)
-    } else {
-        let taken = match ratio.ends.map(|ends| ends.map(words::ratio)) {
-            Some([low, high]) => {
-                format!("takes between {low} and {high} the cycles of {rival} for a packet.")
-            }
-            None => format!(
-                "took {times} the cycles of {rival} for a packet, but in too few rounds to rely on."
-            ),
-        };
-        let sentence =
-            format!("This run cannot tell: Widelane {taken} More rounds (--rounds) tell more.");
-        (Tone::Unknown, sentence)
+    let claim = Claim {
+        less_is_better: true,
+        alike: format!("Widelane and {rival} take about the same cycles for a packet."),
+        gain: format!(
+            "Widelane finds the rule of a packet in {times} the cycles of {rival}: {} as many \
+             packets per core.",
+            words::ratio_short(1.0 / ratio.centre)
+        ),
+        subject: "Widelane".to_owned(),
+        does: "takes",
+        did: "took",
+        what: format!("the cycles of {rival} for a packet"),
+        flag: "--rounds",
     };
+    let (tone, sentence) = claim.about(*ratio);
     let detail = format!("{}: {}.", comparison.title(), ratio_with_interval(*ratio));
     Verdict { tone, sentence, detail }
 }
@@ -349,7 +395,7 @@ fn of_changes(answers: &[Answer<'_, '_>]) -> Option<Verdict> {
 
 /// Downloads under a limit.
 fn of_limited(Answer { comparison, ratio }: Answer<'_, '_>) -> Verdict {
-    let (server, times) = (server(comparison), words::ratio(ratio.centre));
+    let (server, times) = (named(comparison), words::ratio(ratio.centre));
     let sentence = format!("Within the limit, {server} sends {times} as much data accelerated.");
     let tone = match ratio.centre {
         gain if gain > words::SEARCH_CLOSE => Tone::Better,
@@ -389,6 +435,12 @@ fn answerer(comparison: &Comparison<'_>) -> String {
     }
 }
 
+/// The same amid a sentence that goes on.
+fn named(comparison: &Comparison<'_>) -> String {
+    let comma = if view::mode(&comparison.row.subject).is_some() { "," } else { "" };
+    format!("{}{comma}", answerer(comparison))
+}
+
 /// Algorithms beside the first that are told one by one.
 const OTHERS_TOLD: usize = 4;
 
@@ -403,34 +455,20 @@ fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
         None => format!("{algorithm} operations"),
     };
     let rival = comparison.rival();
-    let times = words::ratio(ratio.centre);
-    let (tone, sentence) = if ratio.is_alike() {
-        let sentence = format!(
+    let what = format!("as many {operations} per second as {rival}");
+    let claim = Claim {
+        less_is_better: false,
+        alike: format!(
             "Nothing to gain here: Widelane and {rival} do about as many {operations} per second."
-        );
-        (Tone::Same, sentence)
-    } else if ratio.is_more() {
-        let sentence = format!("Widelane does {times} as many {operations} per second as {rival}.");
-        (Tone::Better, sentence)
-    } else if ratio.is_less() {
-        let sentence = format!(
-            "Not worth it here: Widelane does {times} as many {operations} per second as {rival}."
-        );
-        (Tone::Worse, sentence)
-    } else {
-        let done = match ratio.ends.map(|ends| ends.map(words::ratio)) {
-            Some([low, high]) => {
-                format!("does between {low} and {high} as many {operations} per second as {rival}.")
-            }
-            None => format!(
-                "did {times} as many {operations} per second as {rival}, but in too few rounds to \
-                 rely on."
-            ),
-        };
-        let sentence =
-            format!("This run cannot tell: Widelane {done} More rounds (--pairs) tell more.");
-        (Tone::Unknown, sentence)
+        ),
+        gain: format!("Widelane does {} {what}.", words::ratio(ratio.centre)),
+        subject: "Widelane".to_owned(),
+        does: "does",
+        did: "did",
+        what,
+        flag: "--pairs",
     };
+    let (tone, sentence) = claim.about(*ratio);
     let mut detail = format!("{}: {}.", comparison.title(), ratio_with_interval(*ratio));
     if others.len() <= OTHERS_TOLD {
         for Answer { comparison, ratio } in others {
@@ -519,8 +557,6 @@ fn rounds(results: &Results, scenario: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use widelane_results::Row;
-
     use super::*;
     use crate::words::{Metric, SERVER_CPU_PER_REQUEST};
 
@@ -568,6 +604,60 @@ mod tests {
             verdict.detail,
             "TLS 1.2, RSA-2048, 200 connections: 0.58×, 95 % interval 0.56–0.60. \
              HAProxy: 0.62× (0.60–0.65)."
+        );
+    }
+
+    #[test]
+    fn what_is_not_the_plain_mode_is_named() {
+        let scenario = "haproxy/tls1.3/rsa2048/x25519/c200";
+        let mode =
+            |subject: &str, ratio| Row { subject: subject.to_owned(), ..row(scenario, ratio) };
+        let rejected = Row { status: Status::Rejected, ..mode("accelerated", [0.62, 0.60, 0.65]) };
+        let verdict = verdict_of(vec![rejected, mode("async", [0.7, 0.68, 0.72])]);
+        assert_eq!(
+            verdict.sentence,
+            "HAProxy, async, spends 0.70× the CPU per full TLS handshake: 1.4× as many handshakes \
+             per core."
+        );
+        let verdict = verdict_of(vec![
+            mode("async", [0.7, 0.68, 0.72]),
+            mode("accelerated", [0.62, 0.60, 0.65]),
+        ]);
+        assert!(verdict.sentence.starts_with("HAProxy spends 0.62×"), "{}", verdict.sentence);
+        assert!(verdict.detail.ends_with("HAProxy, async: 0.70× (0.68–0.72)."));
+        let verdict = verdict_of(vec![mode("wait-0", [1.2, 1.15, 1.26])]);
+        assert_eq!(
+            verdict.sentence,
+            "Not worth it here: HAProxy, no wait, spends 1.20× the CPU per full TLS handshake."
+        );
+    }
+
+    #[test]
+    fn what_a_core_can_do_is_told_only_of_busy_servers() {
+        let scenario = "nginx/tls1.3/rsa2048/x25519/c8";
+        let sentence = |[native, accelerated]: [f64; 2]| {
+            let measurement = |subject: &str, share: f64| Measurement {
+                subject: subject.to_owned(),
+                wall_s: 2.0,
+                cpu_s: 4.0 * share,
+                server_cpus: 2,
+                ..Measurement::default()
+            };
+            let pair = Pair {
+                scenario: scenario.to_owned(),
+                measurements: vec![
+                    measurement("native", native),
+                    measurement("accelerated", accelerated),
+                ],
+                ..Pair::default()
+            };
+            let rows = vec![row(scenario, [0.58, 0.56, 0.60])];
+            super::verdict(&Results { rows, pairs: vec![pair; 6], ..Results::default() }).sentence
+        };
+        assert!(sentence([0.99, 0.95]).ends_with(": 1.7× as many handshakes per core."));
+        assert_eq!(
+            sentence([0.99, 0.6]),
+            "With 8 connections nginx spends 0.58× the CPU per full TLS handshake."
         );
     }
 

@@ -104,35 +104,29 @@ fn accelerated<'a>(results: &'a Results, scenario: &str) -> Vec<&'a str> {
     subjects
 }
 
-/// How full the batches of one scenario were.
+/// How many jobs the runs of kernels did in one scenario.
 #[derive(Debug, PartialEq)]
 pub struct Fill {
     /// The scenario without its connections, and the mode.
     pub family: String,
     /// Connections open at a time.
     pub connections: Option<u32>,
-    /// Jobs in a batch and the share of the batches with so many, from 1 up to all lanes.
+    /// Jobs of a run and the share of the runs with so many, from 1 up to all lanes.
     pub shares: Vec<(usize, f64)>,
-    /// How many batches there were.
-    pub batch_count: u64,
-    /// The share of the batches that had every lane in use; nothing where kinds of operations have
-    /// different lanes.
-    pub full: Option<f64>,
+    /// How many runs there were.
+    pub run_count: u64,
 }
 
-/// The metric that says how many batches were full.
-const FULL_BATCHES: &str = "full_batches";
-
-/// Jobs in a batch beyond which a histogram is nobody's.
+/// Jobs of a run beyond which a histogram is nobody's.
 const LANES_MAX: usize = 1024;
 
-/// The batch-fill histograms that counted something, of servers whose batches have several lanes.
+/// The batch-fill histograms that counted something, of servers whose kernels have several lanes.
 pub fn fills(results: &Results) -> Vec<Fill> {
     let fills = results.histograms.iter().filter(|h| h.kind == HistogramKind::BatchFill);
     fills
         .filter_map(|histogram| {
             let counts = histogram.buckets.iter().map(|bucket| bucket.count);
-            let batch_count = counts.fold(0_u64, u64::saturating_add);
+            let run_count = counts.fold(0_u64, u64::saturating_add);
             let lanes = histogram.buckets.last().map_or(0, |bucket| bucket.upto as usize);
             if lanes > LANES_MAX {
                 return None;
@@ -140,15 +134,10 @@ pub fn fills(results: &Results) -> Vec<Fill> {
             let share = |jobs: usize| {
                 let holds = |bucket: &&Bucket| bucket.upto as usize == jobs;
                 let count = histogram.buckets.iter().find(holds).map_or(0, |bucket| bucket.count);
-                (jobs, count as f64 / batch_count as f64)
-            };
-            let is_full = |row: &&Row| {
-                row.scenario == histogram.scenario
-                    && row.subject == histogram.subject
-                    && row.metric == FULL_BATCHES
+                (jobs, count as f64 / run_count as f64)
             };
             let scenario = Scenario::parse(&histogram.scenario);
-            (batch_count > 0 && lanes > 1).then(|| Fill {
+            (run_count > 0 && lanes > 1).then(|| Fill {
                 family: join([
                     Some(scenario.title_without_connections()),
                     mode(&histogram.subject),
@@ -156,8 +145,7 @@ pub fn fills(results: &Results) -> Vec<Fill> {
                 .unwrap_or_default(),
                 connections: scenario.connections,
                 shares: (1..=lanes).map(share).collect(),
-                batch_count,
-                full: results.rows.iter().find(is_full).and_then(|row| row.value),
+                run_count,
             })
         })
         .collect()
@@ -343,8 +331,7 @@ pub mod tests {
 
     use super::*;
 
-    /// Results with a histogram of accelerated servers for each scenario: of one value, up to 8, of
-    /// which all batches are full.
+    /// Results with a histogram of accelerated servers for each scenario: of one value, up to 8.
     pub fn histograms(scenarios: &[&str], kind: HistogramKind) -> Results {
         let histogram = |scenario: &&str| Histogram {
             scenario: (*scenario).to_owned(),
@@ -353,16 +340,7 @@ pub mod tests {
             unit: String::new(),
             buckets: vec![Bucket { upto: 8.0, count: 1 }],
         };
-        let full = |scenario: &&str| Row {
-            scenario: (*scenario).to_owned(),
-            subject: "accelerated".to_owned(),
-            metric: FULL_BATCHES.to_owned(),
-            value: Some(1.0),
-            ..Row::default()
-        };
-        let histograms = scenarios.iter().map(histogram).collect();
-        let rows = scenarios.iter().filter(|_| kind == HistogramKind::BatchFill).map(full);
-        Results { histograms, rows: rows.collect(), ..Results::default() }
+        Results { histograms: scenarios.iter().map(histogram).collect(), ..Results::default() }
     }
 
     #[test]
@@ -449,6 +427,5 @@ pub mod tests {
         let results = Results { histograms: vec![histogram], ..Results::default() };
         let fills = fills(&results);
         assert_eq!(fills[0].shares, [(1, 0.25), (2, 0.0), (3, 0.0), (4, 0.75)]);
-        assert_eq!(fills[0].full, None, "lanes of several kinds may differ");
     }
 }

@@ -3,6 +3,7 @@
 mod metric;
 mod scenario;
 
+use widelane_results::Row;
 use widelane_tables::grouped;
 pub use widelane_tables::{count, percent};
 
@@ -114,7 +115,17 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// A value with its unit.
+/// The value of a row with its unit; empty where there is none.
+pub fn value(row: &Row) -> String {
+    let is_share = SHARES.contains(&row.metric.as_str());
+    match (row.value, row.unit.as_str()) {
+        (None, _) => String::new(),
+        (Some(plain), "1") if !is_share => figure(plain),
+        (Some(value), unit) => quantity(value, unit),
+    }
+}
+
+/// A value with its unit, which is 1 of shares.
 pub fn quantity(value: f64, unit: &str) -> String {
     match unit {
         _ if value < 0.0 => format!("-{}", quantity(-value, unit)),
@@ -334,6 +345,19 @@ mod tests {
         assert_eq!(ratio(12.57), "12.6×");
         assert_eq!(interval(Some([0.564, 0.597])), "0.56–0.60");
         assert_eq!(interval(None), "too few rounds");
+    }
+
+    #[test]
+    fn only_shares_are_percentages() {
+        let of = |metric: &str, value: f64| {
+            let (metric, unit) = (metric.to_owned(), "1".to_owned());
+            super::value(&Row { metric, unit, value: Some(value), ..Row::default() })
+        };
+        assert_eq!(of("jobs_per_batch", 5.32), "5.32");
+        assert_eq!(of("short_waits_per_handshake", 0.4), "0.400");
+        assert_eq!(of("cipher_ratio", 1.5), "1.50");
+        assert_eq!(of("full_batches", 0.33), "33 %");
+        assert_eq!(of("client_busy", 0.5), "50 %");
     }
 
     #[test]

@@ -353,8 +353,7 @@ fn absurd_figures_stop_no_report() {
 #[test]
 fn a_histogram_of_absurd_batches_is_left_out() {
     let mut results = sample();
-    let fills =
-        |results: &Results| widelane_report::html(results).matches("Jobs in a batch").count();
+    let fills = |results: &Results| widelane_report::html(results).matches("Jobs in a run").count();
     let before = fills(&results);
     for histogram in &mut results.histograms {
         if let Some(last) = histogram.buckets.last_mut() {

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 pub use found::{Answer, Axis, Grid, Trace};
 pub use machine::{Machine, RoomStatus};
-pub use measurement::{Bucket, Histogram, HistogramKind, Measurement, Operations, Pair};
+pub use measurement::{
+    BUSY_SHARE, Bucket, Histogram, HistogramKind, Measurement, Operations, Pair,
+};
 pub use read::ReadError;
 pub use row::{Row, Status};
 pub use widelane_tables::Tone;

@@ -51,7 +51,10 @@ pub struct Measurement {
     pub client_cpu_s: f64,
     /// CPU time that neither the subject nor the load generator used, seconds.
     pub foreign_cpu_s: f64,
-    /// The part of it that the hypervisor took, seconds; 0 where that is not known.
+    /// The part of it on the server's CPUs, seconds; 0 where that is not known.
+    #[serde(default)]
+    pub foreign_server_cpu_s: f64,
+    /// What the hypervisor took of `foreign_cpu_s`, seconds; 0 where that is not known.
     #[serde(default)]
     pub stolen_cpu_s: f64,
     /// CPUs of the server; 0 where one is meant.
@@ -74,6 +77,18 @@ pub struct Measurement {
     pub latency_us_p99: Option<f64>,
     /// Core cycles per operation, where a clock was metered.
     pub cycles_per_operation: Option<f64>,
+}
+
+/// Share of its CPUs from which on a server counts as busy: what it did is then what it can do.
+pub const BUSY_SHARE: f64 = 0.90;
+
+impl Measurement {
+    /// The share of its own CPUs that a server used; what a lane process did on others is none of
+    /// it.
+    pub fn server_share(&self) -> f64 {
+        let Measurement { wall_s, cpu_s, lane_cpu_s, server_cpus, .. } = *self;
+        (cpu_s - lane_cpu_s).max(0.0) / wall_s / f64::from(server_cpus.max(1))
+    }
 }
 
 /// A distribution.

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use widelane_results::{Measurement, Pair, Results, Row, Status};
+use widelane_results::{BUSY_SHARE, Measurement, Pair, Results, Row, Status};
 
 use super::rows::{GOODPUT, GOODPUT_WITHIN, RATE};
-use crate::pairs;
 use crate::server::Subject;
 use crate::stats::median;
 
@@ -57,9 +56,9 @@ fn is_capacity(pairs: &[Pair], scenario: &str) -> bool {
         let is_closed = |it: &Measurement| it.arrivals_due.is_none();
         let shares: Vec<f64> = measured(pairs, scenario, subject)
             .filter(|it| is_closed(it))
-            .map(pairs::server_share)
+            .map(Measurement::server_share)
             .collect();
-        median(&shares).is_some_and(|share| share >= pairs::IDLING_SHARE)
+        median(&shares).is_some_and(|share| share >= BUSY_SHARE)
     })
 }
 

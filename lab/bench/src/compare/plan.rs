@@ -137,10 +137,6 @@ impl Plan {
         self.goal.filter(|_| matches!(scenario.work, Work::Download(_)))
     }
 
-    pub(super) fn has_handshakes(&self) -> bool {
-        self.scenarios.iter().any(|scenario| scenario.work == Work::Handshakes)
-    }
-
     /// The least number of rounds in all.
     pub(super) fn rounds_total(&self) -> u64 {
         let keys = if self.identity.is_some() { 1 } else { self.keys.len() };

@@ -34,8 +34,7 @@ pub const SERVER_CPU: (&str, &str) = ("server_cpu_per_handshake", "us");
 pub const RATE: (&str, &str) = ("handshakes_per_second", "1/s");
 const LATENCY_P50: (&str, &str) = ("latency_p50", "us");
 const LATENCY_P99: (&str, &str) = ("latency_p99", "us");
-const FULL_BATCHES: (&str, &str) = ("full_batches", "1");
-/// Name and unit of how many operations a kernel executes at once, on average.
+/// Name and unit of how many operations one run of a kernel does, on average.
 const MEAN_FILL: (&str, &str) = ("jobs_per_batch", "1");
 
 /// Names and units of what waits of an idle event loop were: how many for one handshake, how long,
@@ -264,7 +263,6 @@ impl Record {
             reason: context.reason(),
             ..Row::default()
         };
-        let full = counts.full_share().map(|share| row(FULL_BATCHES, share));
         let mean = counts.mean_fill().map(|jobs| row(MEAN_FILL, jobs));
         let waits = ShortWaits::of(counts).map(|waits| {
             [
@@ -274,7 +272,7 @@ impl Record {
             ]
         });
         let lent = lent_per_handshake(counts).map(|lent| row(LENT, lent));
-        full.into_iter().chain(mean).chain(waits.into_iter().flatten()).chain(lent).collect()
+        mean.into_iter().chain(waits.into_iter().flatten()).chain(lent).collect()
     }
 
     /// How each kind of operation that occurred was carried out.
@@ -478,23 +476,6 @@ pub(super) fn unaccelerated(
     None
 }
 
-/// Says plainly when Widelane ran and won nothing.
-pub fn conclude(results: &mut Results) {
-    let mut costs = (results.rows.iter())
-        .filter(|row| row.metric == SERVER_CPU.0 && row.status == Status::Ok)
-        .filter(|row| row.rival.as_deref() == Some(Subject::Native.name()))
-        .filter(|row| row.ratio.is_some())
-        .map(|row| row.ratio_high)
-        .peekable();
-    // A ratio without an interval proves nothing.
-    if costs.peek().is_some() && costs.all(|high| high.is_some_and(|high| high >= 1.0)) {
-        results.notes.push(
-            "Widelane ran, but no scenario was found to cost less than native on this machine."
-                .to_owned(),
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Download, Protection};
@@ -549,27 +530,5 @@ mod tests {
             assert_eq!(status(work, None), Status::Rejected, "{work:?}");
             assert_eq!(status(work, idle.clone()), of_idle, "{work:?}");
         }
-    }
-
-    #[test]
-    fn nothing_is_said_to_be_won_only_where_every_interval_says_so() {
-        let row = |ratio: f64, high: Option<f64>| Row {
-            scenario: "nginx/tls1.3/rsa2048/x25519/c200".to_owned(),
-            subject: Subject::Accelerated.name().to_owned(),
-            room: Some("ifma512".to_owned()),
-            metric: SERVER_CPU.0.to_owned(),
-            rival: Some(Subject::Native.name().to_owned()),
-            ratio: Some(ratio),
-            ratio_high: high,
-            ..Row::default()
-        };
-        let notes = |rows: &[Row]| {
-            let mut results = Results { rows: rows.to_vec(), ..Results::default() };
-            conclude(&mut results);
-            results.notes.len()
-        };
-        assert_eq!(notes(&[row(1.0, Some(1.02)), row(1.1, Some(1.2))]), 1);
-        assert_eq!(notes(&[row(1.0, Some(1.02)), row(0.6, Some(0.62))]), 0);
-        assert_eq!(notes(&[row(1.0, Some(1.02)), row(0.6, None)]), 0, "few rounds");
     }
 }

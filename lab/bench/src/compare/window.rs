@@ -76,9 +76,17 @@ impl Cpus {
         )
     }
 
-    /// Picks two CPUs of different cores among those allowed to us; where it could not, a note in
-    /// `results` says so.
+    /// The same as [`choose`](Self::choose), with the note in `results`.
     pub fn choose_for(results: &mut Results) -> Self {
+        let (cpus, note) = Self::choose();
+        let note = note.map(str::to_owned).filter(|note| !results.notes.contains(note));
+        results.notes.extend(note);
+        cpus
+    }
+
+    /// Picks two CPUs of different cores among those allowed to us; where it could not, with a note
+    /// that says so.
+    pub fn choose() -> (Self, Option<&'static str>) {
         let cpus = allowed();
         let (server, elsewhere) = match cpus.first() {
             Some(server) => {
@@ -87,19 +95,16 @@ impl Cpus {
             None => (None, None),
         };
         let (client, note) = match (server, elsewhere, cpus.get(1)) {
-            (None, ..) => (None, "The CPUs are not known, so nothing was pinned."),
-            (_, Some(cpu), _) => (Some(cpu.index), ""),
+            (None, ..) => (None, Some("The CPUs are not known, so nothing was pinned.")),
+            (_, Some(cpu), _) => (Some(cpu.index), None),
             (_, None, Some(sibling)) => (
                 Some(sibling.index),
-                "Server and client shared one core, each on a hardware thread of its own.",
+                Some("Server and client shared one core, each on a hardware thread of its own."),
             ),
-            (_, None, None) => (None, "Server and client shared the only CPU."),
+            (_, None, None) => (None, Some("Server and client shared the only CPU.")),
         };
-        if !note.is_empty() && !results.notes.iter().any(|known| known == note) {
-            results.notes.push(note.to_owned());
-        }
         let [server, client] = [server, client].map(|cpu| cpu.into_iter().collect());
-        Cpus { server, client }
+        (Cpus { server, client }, note)
     }
 
     /// `count` cores for the server, and all others for clients: of each core the first CPU, or all
@@ -207,7 +212,10 @@ struct Driven {
 pub struct Edge {
     usage: Usage,
     ours: Duration,
+    /// That of all CPUs involved.
     busy: Busy,
+    /// That of the server's, stolen time included.
+    busy_server: Duration,
     counts: Option<Counts>,
 }
 
@@ -224,6 +232,7 @@ impl Edge {
             usage,
             ours: accounting::process_cpu(Pid::this())?,
             busy: accounting::busy(&involved)?,
+            busy_server: accounting::busy(&cpus.server)?.all,
             counts: server.counts(),
         })
     }
@@ -241,9 +250,17 @@ impl Edge {
         // Which of its CPUs a lane process used more, the kernel does not tell.
         let apart = lane_cpus.iter().filter(|cpu| !cpus.server.contains(cpu)).count();
         let apart = apart as f64 / lane_cpus.len().max(1) as f64;
+        // Clients without a CPU of their own are on the server's.
+        let guests = if cpus.client.is_empty() { client } else { Duration::ZERO };
+        let foreign_server = pairs::foreign(
+            end.busy_server.saturating_sub(self.busy_server),
+            cpu + guests - if apart == 1.0 { lane.min(cpu) } else { Duration::ZERO },
+            accounting::tick() * cpus.server.len() as u32,
+        );
         Measurement {
             cpu_s: cpu.as_secs_f64(),
             lane_cpu_s: lane.as_secs_f64() * apart,
+            foreign_server_cpu_s: foreign_server.as_secs_f64(),
             client_cpu_s: client.as_secs_f64(),
             foreign_cpu_s: foreign.as_secs_f64(),
             stolen_cpu_s: stolen.min(foreign).as_secs_f64(),
@@ -451,7 +468,7 @@ mod tests {
     }
 
     /// What is said of a second in which a server on CPU 0 and its lane process used so much, while
-    /// clients on CPU 1 used all of that, and others `foreign` seconds of the CPUs involved.
+    /// clients on CPU 1 used all of that, and others `foreign` seconds of the clients' CPU.
     fn objection(lane_cpus: &[usize], [server, lane, client, foreign]: [f64; 4]) -> Option<String> {
         let usage = |cpu: f64, lane: f64| Usage {
             processes: BTreeSet::new(),
@@ -464,6 +481,11 @@ mod tests {
                 all: usage.cpu + Duration::from_secs_f64(client + foreign),
                 stolen: Duration::ZERO,
             },
+            busy_server: usage.cpu.saturating_sub(if lane_cpus.contains(&0) {
+                Duration::ZERO
+            } else {
+                usage.lane_cpu
+            }),
             usage,
             ours: Duration::from_secs_f64(client),
             counts: None,

@@ -1,5 +1,6 @@
 //! The crew: one thread on each CPU, all of which do the same work at the same time.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -93,11 +94,7 @@ impl<'scope> Crew<'scope> {
             let share_of = share_of.clone();
             orders.push(order);
             threads.push(scope.spawn(move || {
-                let outcome = serve(cpu, machine, workload, &orders_here, &share_of);
-                if let Err(error) = outcome {
-                    // Refused only if the receiver does not wait for it any more.
-                    drop(share_of.send(Err(error)));
-                }
+                or_tell(&share_of, || serve(cpu, machine, workload, &orders_here, &share_of));
             }));
         }
         Crew { orders, shares, lent, _threads: threads }
@@ -141,6 +138,19 @@ impl<'scope> Crew<'scope> {
 fn mean_of_most(clocks: &[Option<f64>]) -> Option<f64> {
     let told: Vec<f64> = clocks.iter().copied().flatten().collect();
     (!told.is_empty() && told.len() * 2 >= clocks.len()).then(|| mean(&told))
+}
+
+/// Does `work`, and sends the error that ended it; also where it panics, since other threads keep
+/// the channel open and their receiver would wait for ever.
+fn or_tell(
+    share_of: &Sender<Result<Share, TuneError>>,
+    work: impl FnOnce() -> Result<(), TuneError>,
+) {
+    let outcome = panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(TuneError::Undone));
+    if let Err(error) = outcome {
+        // Refused only if the receiver does not wait for it any more.
+        drop(share_of.send(Err(error)));
+    }
 }
 
 /// Carries out orders on `cpu` until there are no more.
@@ -293,6 +303,17 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
+
+    #[test]
+    fn a_thread_that_panics_is_not_waited_for() {
+        // Another thread, which holds its end.
+        let (share_of, shares) = channel();
+        let own = share_of.clone();
+        std::thread::spawn(move || or_tell(&own, || panic!("a defect"))).join().unwrap();
+        let share = shares.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(matches!(share, Err(TuneError::Undone)));
+        drop(share_of);
+    }
 
     #[test]
     fn a_refused_reading_of_one_cpu_does_not_cost_the_round() {

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use widelane_bench::compare::{CompareError, Protection};
@@ -22,8 +22,8 @@ use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 use widelane_results::{Results, Status};
 
-pub use self::values::load;
 use self::values::{group, keys, round_trip, server_cores, size, tls_version, wait_max};
+pub use self::values::{has_twins, load, refuse_twins};
 use crate::files::raise_file_limit;
 use crate::{measure, targets};
 
@@ -31,7 +31,8 @@ use crate::{measure, targets};
 ///
 /// Runs the installed servers with and without Widelane in turns, and compares their CPU time per
 /// handshake, download or page. `widelane cpu` tells whether nginx and HAProxy are installed; for
-/// any server that is not, this command names the package at once.
+/// any server that is not, this command names the package at once. Exits with 3 if every comparison
+/// was rejected, as on a busy machine.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -49,7 +50,7 @@ pub struct Args {
     /// nor --load is given]
     #[arg(long, value_enum, value_delimiter = ',', help_heading = LOAD)]
     workload: Vec<Workload>,
-    /// Lengths of downloads, 1M to 4G [default: 1M to 1G by powers of four, or 16M with --quick or
+    /// Lengths of downloads, 1K to 4G [default: 1M to 1G by powers of four, or 16M with --quick or
     /// where bulk is not asked for]
     #[arg(long, value_delimiter = ',', value_parser = size, help_heading = LOAD)]
     sizes: Vec<u64>,
@@ -298,7 +299,9 @@ impl Suite {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    targets::check([args.json.as_deref(), Some(args.html.as_path())])?;
+    let (json, html) = (args.json.as_deref(), Some(args.html.as_path()));
+    targets::check([("--json", json), ("--html", html)])?;
+    targets::spare([json, html], [args.certificate.as_deref(), args.private_key.as_deref()])?;
     args.check_twins()?;
     args.check_identity()?;
     args.check_engines()?;
@@ -322,7 +325,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     results.notes.extend(args.remark_on_groups());
     results.notes.extend(args.remark_on_client_certificates());
     let stop = system::stop_on_signals()?;
-    let mut progress = measure::Progress::new(args.json.as_deref());
+    let mut progress = measure::Progress::new(json);
 
     // Servers inherit the limit; one that passes requests on has two for each connection.
     if !args.load.is_empty() || args.quick {
@@ -374,17 +377,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     results.complete = failures.is_empty();
 
-    // Shown before it is written: a disk that is full by now loses nothing.
     let kept = progress.finish();
-    let printed = output::print(&widelane_report::terminal(&results, &output::style()));
-    if let Some(path) = &args.json {
-        measure::write_results(path, &results)?;
-    }
-    system::write(&args.html, &widelane_report::html(&results))?;
-    printed.and(kept)?;
+    measure::tell(&results, json, html).and(kept)?;
     output::print(&format!("\nReport: {}", shown(&args.html)))?;
-    if failures.is_empty() && is_nothing_compared(&results) {
-        bail!("nothing could be compared; the rows above say why");
+    if failures.is_empty() {
+        if is_nothing_compared(&results) {
+            bail!("nothing could be compared; the rows above say why");
+        }
+        if is_all_rejected(&results) {
+            let complaint = "every comparison was rejected; remove the cause and repeat the run";
+            output::complain(&anyhow!(complaint));
+            return Ok(ExitCode::from(INCONCLUSIVE));
+        }
     }
     finish(failures)
 }
@@ -398,6 +402,16 @@ fn interruption(failures: &[CompareError]) -> Option<CompareError> {
 /// Whether every comparison was left out.
 fn is_nothing_compared(results: &Results) -> bool {
     results.rows.iter().all(|row| row.status == Status::NotApplicable)
+}
+
+/// The status where the measurements do not tell anything, as that of `tune --check`.
+pub const INCONCLUSIVE: u8 = 3;
+
+/// Whether there are comparisons, and none of them can be relied on.
+fn is_all_rejected(results: &Results) -> bool {
+    let compared = results.rows.iter().filter(|row| row.rival.is_some());
+    let mut compared = compared.filter(|row| row.status != Status::NotApplicable).peekable();
+    compared.peek().is_some() && compared.all(|row| row.status == Status::Rejected)
 }
 
 /// The absolute path where there is one, so that it can be opened from anywhere.
@@ -421,7 +435,26 @@ fn finish(failures: Vec<CompareError>) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use widelane_results::Row;
+
     use super::*;
+
+    #[test]
+    fn only_a_run_whose_comparisons_were_all_rejected_is_inconclusive() {
+        let row = |rival: Option<&str>, status| Row {
+            rival: rival.map(str::to_owned),
+            status,
+            ..Row::default()
+        };
+        let compared = |status| row(Some("native"), status);
+        let of =
+            |rows: &[Row]| is_all_rejected(&Results { rows: rows.to_vec(), ..Results::default() });
+        let (sound, rejected) = (compared(Status::Ok), compared(Status::Rejected));
+        let absent = compared(Status::NotApplicable);
+        assert!(of(&[row(None, Status::Ok), rejected.clone(), absent.clone()]));
+        assert!(!of(&[rejected, sound]));
+        assert!(!of(&[row(None, Status::Rejected), absent]));
+    }
 
     #[test]
     fn a_run_that_was_stopped_between_two_workloads_is_not_whole() {

@@ -16,6 +16,7 @@ use widelane_cpu::{Policy, Vaes256};
 use widelane_host::qat;
 use widelane_loadgen::{Goal, Group, TlsVersion};
 
+use super::values::{has_twins, refuse_twins};
 use super::{Args, Engine, Keys, Server, Suite, Workload};
 use crate::rival;
 
@@ -89,11 +90,6 @@ pub(super) const DESCRIPTORS_LOAD: usize = 2 * CONNECTIONS_LOAD;
 /// Connections at which CPU time is the question.
 const COST_CONNECTIONS: u16 = 200;
 
-/// Whether one was there before.
-fn has_twins<T: PartialEq>(all: &[T]) -> bool {
-    all.iter().enumerate().any(|(at, one)| all[..at].contains(one))
-}
-
 impl Args {
     /// What a comparison goes through.
     pub(super) fn plan(
@@ -158,7 +154,7 @@ impl Args {
 
     /// Refuses what is named twice: it would be measured twice under one name.
     pub(super) fn check_twins(&self) -> anyhow::Result<()> {
-        let lists = [
+        refuse_twins(&[
             ("--key", has_twins(&self.key)),
             ("--sizes", has_twins(&self.sizes)),
             ("--ciphers", has_twins(&self.ciphers)),
@@ -169,11 +165,7 @@ impl Args {
             ("--engine", has_twins(&self.engine)),
             ("--wait-max", has_twins(&self.wait_max)),
             ("--group", has_twins(&self.group)),
-        ];
-        match lists.iter().find(|(_, has_twins)| *has_twins) {
-            Some((flag, _)) => bail!("{flag} names one twice; say each once"),
-            None => Ok(()),
-        }
+        ])
     }
 
     /// Refuses engines and limits that lack their CPUs.

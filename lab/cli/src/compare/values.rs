@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
 use widelane_bench::compare;
 use widelane_bench::server::{Key, WaitMax};
 use widelane_cli::units;
@@ -88,6 +89,19 @@ pub fn load(text: &str) -> Result<u8, String> {
         "expected percent of what the native server can do, from 1 to 95; it is saturated above"
             .to_owned()
     })
+}
+
+/// Whether one was there before.
+pub fn has_twins<T: PartialEq>(all: &[T]) -> bool {
+    all.iter().enumerate().any(|(at, one)| all[..at].contains(one))
+}
+
+/// Refuses the first of some flags that names one thing twice.
+pub fn refuse_twins(lists: &[(&str, bool)]) -> anyhow::Result<()> {
+    match lists.iter().find(|(_, has_twins)| *has_twins) {
+        Some((flag, _)) => bail!("{flag} names one twice; say each once"),
+        None => Ok(()),
+    }
 }
 
 /// Lengths between which downloads are useful, and a server's disk is not filled.

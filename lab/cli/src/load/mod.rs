@@ -338,18 +338,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("--arrivals is about an open loop; add --rate or --search-max");
     }
     targets::check([args.keep.target()])?;
+    targets::spare([args.keep.results.as_deref()], [args.authorities.as_deref()])?;
     let plan = args.plan()?;
     let stop = system::stop_on_signals()?;
+    let created = widelane_bench::now_rfc3339();
     match args.latency_max {
         Some(latency_max) if args.search_max => {
             let goal = Goal { latency_max, percentile: args.percentile };
-            run_search(args, &plan, &goal, &stop)
+            run_search(args, &plan, &goal, &created, &stop)
         }
-        _ => run_once(args, &plan, &stop),
+        _ => run_once(args, &plan, &created, &stop),
     }
 }
 
-fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+fn run_once(
+    args: &Args,
+    plan: &Plan,
+    created: &str,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let live = Live::of(&plan.work);
     let mut seconds = Vec::new();
     let second = |index: usize, tally: &Tally| {
@@ -376,7 +383,7 @@ fn run_once(args: &Args, plan: &Plan, stop: &AtomicBool) -> anyhow::Result<ExitC
         fleet: load.fleet(),
     };
     // Shown even where it cannot be written.
-    let written = args.keep.here(|results| kept.fill(results));
+    let written = args.keep.here(created, |results| kept.fill(results));
     match args.json {
         true => output::print(&load.json()?)?,
         false => output::print(&load.text(&output::style()))?,
@@ -439,6 +446,7 @@ fn run_search(
     args: &Args,
     plan: &Plan,
     goal: &Goal,
+    created: &str,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let live = Live::of(&plan.work);
@@ -470,7 +478,8 @@ fn run_search(
     }
     let shown = shown::Search::of(&found, plan, goal);
     let (target, ending) = (&args.target, shown.ending());
-    let written = args.keep.here(|results| kept::search(target, &found, goal, ending, results));
+    let written =
+        args.keep.here(created, |results| kept::search(target, &found, goal, ending, results));
     match args.json {
         true => output::print(&shown.json()?)?,
         false => output::print(&shown.text(&output::style()))?,

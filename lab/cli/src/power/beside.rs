@@ -38,23 +38,22 @@ pub struct SpeculationArgs {
 pub fn sibling(args: &SiblingArgs) -> anyhow::Result<ExitCode> {
     let (cpu, cpus) = (args.common.cpu, place::allowed());
     let plan = sibling::Plan { cpu, cpus, rounds: args.rounds, seconds: 30.0 };
-    let recording = args
+    let recorded = args
         .common
         .recording("sibling", |machine, watcher| sibling::run(&plan, machine, watcher))?;
-    let found = pairs::sibling(&recording)?;
-    let written = args.common.keep(&recording, |results| fill(results, "power/sibling", &found));
+    let found = pairs::sibling(&recorded.recording)?;
+    let written = args.common.keep(recorded, |results| fill(results, "power/sibling", &found));
     args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Instructions/s"))], written)
 }
 
 /// Runs `speculation`.
 pub fn speculation(args: &SpeculationArgs) -> anyhow::Result<ExitCode> {
     let plan = speculation::Plan { rounds: args.rounds, seconds: 30.0 };
-    let recording = args
+    let recorded = args
         .common
         .recording("speculation", |machine, watcher| speculation::run(plan, machine, watcher))?;
-    let found = pairs::speculation(&recording)?;
-    let written =
-        args.common.keep(&recording, |results| fill(results, "power/speculation", &found));
+    let found = pairs::speculation(&recorded.recording)?;
+    let written = args.common.keep(recorded, |results| fill(results, "power/speculation", &found));
     args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Sites/s"))], written)
 }
 

@@ -33,9 +33,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("there is no subject {:?}; `widelane power map` lists them", args.subject);
     };
     let plan = Plan { subject, rounds: args.rounds, seconds: 40.0 };
-    let recording =
+    let recorded =
         args.common.recording("duty", |machine, watcher| duty::run(&plan, machine, watcher))?;
-    let found = pairs::duty(&recording)?;
+    let found = pairs::duty(&recorded.recording)?;
     let (tone, grid) = (tone_of(&found.verdict), grid(&found));
     let lead = format!("{}: {}.", found.subject, found.verdict);
     let blocks = vec![
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Block::Heading("Share of its speed that scalar code keeps, %".to_owned()),
         Block::Table(grid_table(&grid)),
     ];
-    let written = args.common.keep(&recording, |results| {
+    let written = args.common.keep(recorded, |results| {
         results.answer = answer(tone, lead, String::new());
         results.grids.push(grid);
     });

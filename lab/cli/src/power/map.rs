@@ -49,18 +49,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         on_all_cores: !args.one_core,
         ..Plan::full()
     };
-    let recording = args.common.recording("map", |machine, watcher| {
+    let recorded = args.common.recording("map", |machine, watcher| {
         let sources = source::ask_all(machine);
         let mut recording = map::run(&plan, machine, watcher)?;
         recording.facts.extend(sources.iter().filter_map(fact));
         Ok(recording)
     })?;
-    let map = judge(&recording)?;
-    let sources = sources(&recording);
-    let written = args.common.keep(&recording, |results| fill(results, &map));
+    let recording = &recorded.recording;
+    let map = judge(recording)?;
+    let sources = sources(recording);
     let model = recording.fact("model").unwrap_or("unknown").to_owned();
     let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
     let blocks = blocks(&map, &model, cpus.unwrap_or(1), &sources);
+    let written = args.common.keep(recorded, |results| fill(results, &map));
     let answer = Told { model: &model, sources: &sources, map: &map };
     args.common.answer(&answer, vec![Part::Blocks(blocks)], written)
 }

@@ -82,26 +82,25 @@ struct Common {
 }
 
 impl Common {
-    /// The recording of `experiment`: replayed, or made now and kept.
+    /// The recording of `experiment`: replayed, or made now, and written if that is wanted.
     fn recording(
         &self,
         experiment: &str,
         make: impl FnOnce(&Machine, &dyn Watcher) -> Result<Recording, ExperimentError>,
-    ) -> anyhow::Result<Recording> {
-        targets::check([self.csv.as_deref(), self.keep.target()])?;
-        targets::spare([self.keep.target()], [self.replay.as_deref()])?;
+    ) -> anyhow::Result<Recorded> {
+        targets::check([("--csv", self.csv.as_deref()), self.keep.target()])?;
+        targets::spare([self.keep.results.as_deref()], [self.replay.as_deref()])?;
         if let Some(path) = &self.replay {
-            return replay(path, experiment);
+            return Ok(Recorded { recording: replay(path, experiment)?, written: Ok(()) });
         }
+        let created = widelane_bench::now_rfc3339();
         let progress = Progress::new(experiment)?;
         let recording = self.on_one_cpu(|| make(&Machine::detect(), &progress))?;
         progress.finish();
-        let recording = recording?;
-        if let Some(path) = &self.csv {
-            let file = File::create(path).with_context(|| cannot("write", path))?;
-            recording.write(BufWriter::new(file)).with_context(|| cannot("write", path))?;
-        }
-        Ok(recording)
+        let mut recording = recording?;
+        recording.facts.push((CREATED.to_owned(), created));
+        let written = self.csv.as_ref().map_or(Ok(()), |path| write(path, &recording));
+        Ok(Recorded { recording, written })
     }
 
     /// Does `work` on the CPU to measure on, and on no other one meanwhile.
@@ -113,14 +112,20 @@ impl Common {
         Ok(done)
     }
 
-    /// Writes a results file, if one is wanted.
-    fn keep(&self, recording: &Recording, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
-        if self.replay.is_none() {
-            return self.keep.here(fill);
-        }
-        let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
-        let model = recording.fact("model").unwrap_or("unknown");
-        self.keep.elsewhere(model, cpus.unwrap_or(1), fill)
+    /// Writes a results file, if one is wanted; what could not be written, this or the recording,
+    /// is an error.
+    fn keep(&self, recorded: Recorded, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
+        let Recorded { recording, written } = recorded;
+        // Recordings of before do not tell when they were made.
+        let created = recording.fact(CREATED).unwrap_or_default();
+        let kept = if self.replay.is_none() {
+            self.keep.here(created, fill)
+        } else {
+            let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
+            let model = recording.fact("model").unwrap_or("unknown");
+            self.keep.elsewhere(created, model, cpus.unwrap_or(1), fill)
+        };
+        written.and(kept)
     }
 
     /// Prints an answer, as JSON or in parts for the reader, even where results could not be
@@ -134,6 +139,20 @@ impl Common {
         let printed = print(self.json, answer, parts)?;
         written.map(|()| printed)
     }
+}
+
+/// A recording, and whether it was written where that was wanted.
+struct Recorded {
+    recording: Recording,
+    written: anyhow::Result<()>,
+}
+
+/// The fact of a recording that tells when it was made.
+const CREATED: &str = "created";
+
+fn write(path: &Path, recording: &Recording) -> anyhow::Result<()> {
+    let file = File::create(path).with_context(|| cannot("write", path))?;
+    recording.write(BufWriter::new(file)).with_context(|| cannot("write", path))
 }
 
 fn print(json: bool, answer: &impl Serialize, parts: Vec<Part>) -> anyhow::Result<ExitCode> {

@@ -32,17 +32,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("there is no subject {:?}; `widelane power map` lists them", args.subject);
     };
     let plan = Plan { subject, trials: args.trials, seconds: 40.0 };
-    let recording = args
+    let recorded = args
         .common
         .recording("transitions", |machine, watcher| transitions::run(&plan, machine, watcher))?;
-    let found = judge(&recording)?;
+    let found = judge(&recorded.recording)?;
     let heavy = found.iter().find(|transition| transition.subject != "scalar").context(
         "fewer than six trials were recorded; try --trials, or again when the machine is \
          quieter",
     )?;
     let lead = format!("{}: {}.", heavy.subject, heavy.sentence());
     let tone = if heavy.down_us == Some(0.0) { Tone::Better } else { Tone::Same };
-    let written = args.common.keep(&recording, |results| {
+    let written = args.common.keep(recorded, |results| {
         results.answer = answer(tone, lead.clone(), format!("{} trials.", heavy.trials));
         found.iter().for_each(|transition| fill(results, transition));
     });

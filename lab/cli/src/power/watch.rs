@@ -52,7 +52,7 @@ const CONFIRM_EVERY: Duration = Duration::from_mins(1);
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    targets::check([args.csv.as_deref(), args.keep.target()])?;
+    targets::check([("--csv", args.csv.as_deref()), args.keep.target()])?;
     let stop = system::stop_on_signals()?;
     let machine = Machine::detect();
     let csv = args.csv.as_deref().map(Table::create).transpose()?;
@@ -66,11 +66,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         licences.unwrap_or_else(|| "counted on this thread".to_owned()),
     ))?;
     let (began, clocks) = (Instant::now(), BTreeMap::new());
+    let created = widelane_bench::now_rfc3339();
     let gauge = Gauge::new(machine)?;
     let mut watch = Watch { args, gauge, counters: counters.ok(), csv, began, clocks };
     let outcome = watch.until(&stop);
     if outcome.is_ok() || !watch.clocks.is_empty() {
-        args.keep.here(|results| fill(results, &watch.clocks, began.elapsed()))?;
+        args.keep.here(&created, |results| fill(results, &watch.clocks, began.elapsed()))?;
     }
     outcome.map(|()| ExitCode::SUCCESS)
 }

@@ -70,12 +70,29 @@ fn report_writes_what_the_name_of_the_file_says() {
         ("r.md", "**nginx spends"),
         ("r.csv", "scenario,subject,"),
         ("r.txt", "nginx spends"),
+        ("R.HTML", "<!doctype html>"),
     ] {
         let output = directory.path().join(name);
         let quiet = widelane(&["report", SAMPLE, "-o", path(&output)]).success();
         assert_eq!(stdout(&quiet), "");
         let text = fs::read_to_string(&output).unwrap();
         assert!(text.starts_with(beginning), "{name}: {}", text.lines().next().unwrap());
+    }
+}
+
+#[test]
+fn reports_of_several_files_name_each() {
+    for (format, heading) in
+        [("terminal", format!("\n{SAMPLE}\n")), ("markdown", String::from("# "))]
+    {
+        let report = |files: &[&str]| {
+            let arguments = [&["report", "--format", format][..], files].concat();
+            stdout(&widelane(&arguments).success())
+        };
+        let [one, two] = [report(&[SAMPLE]), report(&[SAMPLE, SAMPLE])];
+        assert!(!one.starts_with(&heading), "{one}");
+        assert!(two.starts_with(&heading), "{two}");
+        assert_eq!(two.matches("sample.json").count(), 2, "{two}");
     }
 }
 
@@ -113,6 +130,34 @@ fn report_refuses_what_it_cannot_show() {
     assert!(message.ends_with("empty.json: the file is empty\n"), "{message}");
     let failure = widelane(&["report", SAMPLE, SAMPLE, "--format", "html"]).code(1);
     assert!(stderr(&failure).contains("one results file"));
+    for name in ["r.pdf", "r.json", "report"] {
+        let output = directory.path().join(name);
+        let said = stderr(&widelane(&["report", SAMPLE, "-o", path(&output)]).code(1));
+        assert!(said.contains("does not end in .txt, .md, .csv or .html"), "{said}");
+        assert!(!output.exists());
+    }
+}
+
+#[test]
+fn what_a_command_reads_it_does_not_replace() {
+    let directory = TempDir::new().unwrap();
+    let sample = fs::read_to_string(SAMPLE).unwrap();
+    let own = file(&directory, "own.json", &sample);
+    let other_spelling = format!("{}/./own.json", path(directory.path()));
+    for arguments in [
+        &["report", path(&own), "--format", "markdown", "-o", path(&own)][..],
+        &["report", path(&own), "--format", "csv", "--output", &other_spelling],
+        &["compare", "--certificate", SAMPLE, "--private-key", path(&own), "--json", path(&own)],
+        &["simulate", "--rest", "1us", "--speed", path(&own), "--json", path(&own)],
+        &["acl", "bench", path(&own), "--json", path(&own)],
+        &["acl", "build", path(&own), "--output", path(&own)],
+        &["load", "localhost:1", "--authorities", path(&own), "--results", path(&own)],
+        &["acl", "forward", "--rules-ipv4", "a", "--pcap", path(&own), "--watch-power", path(&own)],
+    ] {
+        let said = stderr(&command().current_dir(&directory).args(arguments).assert().code(1));
+        assert!(said.contains("name another file to be written"), "{arguments:?}: {said}");
+    }
+    assert_eq!(fs::read_to_string(&own).unwrap(), sample);
 }
 
 #[test]
@@ -170,6 +215,15 @@ fn a_simulation_is_reproducible_and_says_what_it_rests_on() {
     assert!(stderr(&nothing.code(2)).contains("--rest-accelerated"));
     let other = widelane(&["simulate", "--speed", path(&results), "--rest", "1us"]).code(1);
     assert!(stderr(&other).contains("rsa2048/private/1-jobs beside OpenSSL; measure it"));
+}
+
+#[test]
+fn a_simulation_of_one_thing_twice_is_refused() {
+    let costs = ["simulate", "--rest", "1us", "--cost", "1us", "--native-cost", "1us"];
+    for (flag, values) in [("--workers", "1,1"), ("--load", "30,30"), ("--wait", "0,0us")] {
+        let said = stderr(&widelane(&[&costs[..], &[flag, values]].concat()).code(1));
+        assert!(said.contains(&format!("{flag} names one twice")), "{said}");
+    }
 }
 
 #[test]
@@ -242,9 +296,23 @@ fn files_that_cannot_be_written_are_told_before_anything_is_measured() {
             let said = stderr(&widelane(&[arguments, &[flag, path(target)]].concat()).code(1));
             let start = format!("widelane: cannot write {}: {why}", path(target));
             assert!(said.starts_with(&start), "{arguments:?} {flag}: {said}");
-            assert!(said.ends_with("; nothing was done\n"), "{said}");
+            let advice = format!("; name another file by {flag}; nothing was done\n");
+            assert!(said.ends_with(&advice), "{said}");
         }
     }
+    let [one, same] = ["x", "./x"].map(|name| directory.path().join(name));
+    for command in [&["compare"][..], &["speed", "x25519"]] {
+        let twice = [command, &["--json", path(&one), "--html", path(&same)]].concat();
+        let said = stderr(&widelane(&twice).code(1));
+        assert!(said.starts_with("widelane: --json and --html name the same file"), "{said}");
+    }
+    // The report that nobody has asked for.
+    let nowhere = directory.path().join("nowhere");
+    fs::create_dir(&nowhere).unwrap();
+    let mut unasked = command();
+    unasked.current_dir(&nowhere).arg("compare");
+    fs::create_dir(nowhere.join("widelane-report.html")).unwrap();
+    assert!(stderr(&unasked.assert().code(1)).contains("name another file by --html"));
 }
 
 #[test]

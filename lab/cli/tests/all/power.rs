@@ -50,6 +50,9 @@ fn what_was_found_is_kept_for_reports() {
         let kept = kept.to_str().unwrap();
         let answer =
             stdout(&power(&[question, "--replay", &recording(name), "--results", kept]).success());
+        // Nothing in these recordings tells their day, which is not that of the replay.
+        let results = std::fs::read_to_string(kept).unwrap();
+        assert!(results.contains("\"created\": \"\""), "{results}");
         let report = |format: &str| {
             let mut command = widelane();
             stdout(&command.args(["report", kept, "--format", format]).assert().success())

@@ -250,10 +250,8 @@ pub fn fill_columns(fill: &Fill) -> String {
         let height = (HEIGHT * share).max(1.0);
         let left = pitch * index as f64;
         let middle = units(left + pitch / 2.0);
-        let is_full = fill.full.is_some() && index + 1 == lanes;
-        let class = if is_full { "accelerated" } else { "native" };
         let column = [left + pitch * 0.12, BASE - height, pitch * 0.76, height].map(units);
-        content += &svg::rect(class, column);
+        content += &svg::rect("accelerated", column);
         content += &svg::label("middle", &middle, BASE + 16.0, "", &jobs.to_string());
         if *share >= 0.005 && lanes <= FIGURES_MAX {
             let figure = words::percent(*share);
@@ -261,13 +259,13 @@ pub fn fill_columns(fill: &Fill) -> String {
         }
     }
     content += &svg::line("base", [0.0, WIDTH], [BASE, BASE]);
-    content += &svg::label("middle", WIDTH / 2.0, BASE + 33.0, "", "jobs in a batch");
+    content += &svg::label("middle", WIDTH / 2.0, BASE + 33.0, "", "jobs in a run");
     let described = fill.shares.iter().map(|(jobs, share)| {
         let jobs = if *jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
         format!("{jobs}: {}", words::percent(*share))
     });
     let described = described.collect::<Vec<_>>().join("; ");
-    let title = format!("Jobs in a batch: {}", fill.family);
+    let title = format!("Jobs in a run: {}", fill.family);
     svg::figure("columns", r#"viewBox="0 0 320 168""#, &title, &described, &content)
 }
 

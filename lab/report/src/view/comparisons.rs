@@ -57,7 +57,7 @@ impl Comparison<'_> {
 
     /// The row's value with its unit; empty where there is none.
     pub fn value(&self) -> String {
-        self.row.value.map_or(String::new(), |value| words::quantity(value, &self.row.unit))
+        words::value(self.row)
     }
 
     /// The rival's value with its unit; empty where there is none.

@@ -252,9 +252,12 @@ fn missing(results: &Results, scenario: &Scenario, axis: Axis) -> Vec<String> {
     let rows = results.rows.iter().filter(|row| row.status == Status::NotApplicable);
     let same = |row: &&Row| {
         let other = Scenario::parse(&row.scenario);
-        let connections = other.connections.zip(scenario.connections);
-        other.family_along(axis) == scenario.family_along(axis)
-            && connections.is_none_or(|(theirs, own)| theirs == own)
+        // Of what cannot be started there is server and key alone.
+        let is_unstarted = other.server.is_some() && other.connections.is_none();
+        let is_unstarted = is_unstarted && other.load.is_none();
+        let is_part = other.names().all(|name| scenario.names().any(|own| own == name));
+        let is_whole = other.family_along(axis) == scenario.family_along(axis);
+        is_whole && other.connections == scenario.connections || is_unstarted && is_part
     };
     for row in rows.filter(same) {
         let (reason, name) = (row.reason.as_deref().unwrap_or("not applicable"), who(row));
@@ -322,7 +325,7 @@ mod tests {
         let doubtful = Row {
             status: Status::Rejected,
             reason: Some("noise".to_owned()),
-            ..row("nginx/2-cores/c200", 4.0)
+            ..row("nginx/tls1.3/rsa2048/x25519/2-cores/c200", 4.0)
         };
         let missing = |scenario: &str, subject: &str| Row {
             subject: subject.to_owned(),
@@ -332,26 +335,31 @@ mod tests {
             ..row(scenario, 0.0)
         };
         let rows = vec![
-            row("nginx/1-cores/c1", 1.0),
-            row("nginx/1-cores/c200", 3.0),
-            row("nginx/2-cores/c1", 2.0),
+            row("nginx/tls1.3/rsa2048/x25519/1-cores/c1", 1.0),
+            row("nginx/tls1.3/rsa2048/x25519/1-cores/c200", 3.0),
+            row("nginx/tls1.3/rsa2048/x25519/2-cores/c1", 2.0),
             doubtful,
-            missing("nginx", "native-masked"),
-            missing("nginx/2-cores/c200", "QAT"),
+            missing("nginx/rsa2048", "native-masked"),
+            missing("nginx/ecdsa-p256", "native-masked"),
+            missing("nginx/tls1.3/rsa2048/x25519/2-cores/c200", "QAT"),
         ];
         let curves = curves(&Results { rows, ..Results::default() });
         let told: Vec<_> = curves
             .iter()
             .map(|it| (it.family.as_str(), &it.series[0].points[..], it.remarks()))
             .collect();
+        let families = [
+            "nginx, TLS 1.3, RSA-2048, X25519, 1 connection",
+            "nginx, TLS 1.3, RSA-2048, X25519, 200 connections",
+        ];
         let everywhere = "Missing: IFMA masked: not installed.".to_owned();
         let doubt = "2 cores: not to be relied on: noise.".to_owned();
         let here = "Missing: IFMA masked, QAT: not installed.".to_owned();
         assert_eq!(
             told,
             [
-                ("nginx, 1 connection", &[(1, 1.0), (2, 2.0)][..], vec![everywhere]),
-                ("nginx, 200 connections", &[(1, 3.0), (2, 4.0)][..], vec![doubt, here]),
+                (families[0], &[(1, 1.0), (2, 2.0)][..], vec![everywhere]),
+                (families[1], &[(1, 3.0), (2, 4.0)][..], vec![doubt, here]),
             ]
         );
     }

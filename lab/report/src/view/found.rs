@@ -65,7 +65,7 @@ fn metrics<'a>(rows: &[&'a Row], subjects: &[&str]) -> Vec<&'a str> {
 fn value(row: &Row) -> String {
     match (row.ratio, row.ratio_low, row.ratio_high) {
         (Some(ratio), Some(low), Some(high)) => format!("{ratio:.3} ({low:.3} to {high:.3})"),
-        _ => row.value.map_or(String::new(), |value| words::quantity(value, &row.unit)),
+        _ => words::value(row),
     }
 }
 

@@ -29,7 +29,7 @@ pub fn paths(results: &Results) -> Vec<Sheet> {
     };
     let mut columns =
         vec![("Operation", Kind::Words), ("Count", Kind::Number), ("Together", Kind::Number)];
-    columns.push(("Jobs per batch", Kind::Number));
+    columns.push(("Jobs per run", Kind::Number));
     columns.extend(PATHS.map(|path| (path, Kind::Number)));
     let told = |operations: &Operations| Some((title(operations), row(operations)?));
     let rows: Vec<_> = results.operations.iter().filter(telling).filter_map(told).collect();
@@ -56,7 +56,7 @@ fn row(operations: &Operations) -> Option<Vec<String>> {
         return None;
     }
     let jobs = (operations.batches > 0 && is_batched)
-        .then(|| format!("{:.1} of {}", made as f64 / operations.batches as f64, operations.lanes));
+        .then(|| format!("{:.1}", made as f64 / operations.batches as f64));
     let together = (operations.meetings > 0).then(|| {
         format!("{:.1}", batched.saturating_add(single) as f64 / operations.meetings as f64)
     });

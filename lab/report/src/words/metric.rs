@@ -51,6 +51,18 @@ pub const METRICS: [Metric; 16] = [
     CLOCK_KEPT,
 ];
 
+/// The metrics of unit 1 that are shares of something; others are plain numbers.
+pub const SHARES: [&str; 8] = [
+    "client_busy",
+    CLOCK_KEPT.name,
+    "cpu_ratio",
+    "full_batches",
+    "pace_until_then",
+    REQUESTS_KEPT.name,
+    "share",
+    WORK_DONE.name,
+];
+
 /// What a policy gets done.
 pub const WORK_DONE: Metric =
     Metric { name: "work_done", title: "Work done", less_is_better: false };
