@@ -442,9 +442,12 @@ mod tests {
             "widelane_policy_comparisons_total{pid=\"77\",command=\"nginx\"} 4\n",
             "widelane_policy_switches_total{pid=\"77\",command=\"nginx\"} 9\n",
             "widelane_short_wait_seconds_total{pid=\"77\",command=\"nginx\"} 0.0015\n",
-            "widelane_executed_operations_total{pid=\"77\",command=\"nginx\",how=\"together\"} 56\n",
-            "widelane_executed_operations_total{pid=\"77\",command=\"nginx\",how=\"alone\"} 4\n",
-            "widelane_operations_total{pid=\"77\",command=\"nginx\",kind=\"x25519-generate\",way=\"pooled\"} 7\n",
+            "widelane_executed_operations_total{pid=\"77\",command=\"nginx\",\
+             how=\"together\"} 56\n",
+            "widelane_executed_operations_total{pid=\"77\",command=\"nginx\",\
+             how=\"alone\"} 4\n",
+            "widelane_operations_total{pid=\"77\",command=\"nginx\",\
+             kind=\"x25519-generate\",way=\"pooled\"} 7\n",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }
