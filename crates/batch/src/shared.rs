@@ -109,7 +109,8 @@ impl<J> Shared<J> {
     /// `clock` reads the clock whose time the submitters pass. When the deadline has passed,
     /// `may_bring_more` says of the youngest job whether the thread that submitted it is still at
     /// work and likely to submit another one: then the batch is held open a little longer, but no
-    /// job waits for more than 6 ms in all.
+    /// job waits for more than 6 ms in all. It runs under our lock, so it must neither block nor
+    /// panic.
     pub fn wait_due(
         &self,
         clock: impl Fn() -> Tick,

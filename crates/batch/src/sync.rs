@@ -12,7 +12,9 @@ pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::sync::PoisonError;
 pub(crate) use std::sync::atomic::Ordering;
 
-/// Locks `mutex`. A panic elsewhere does not poison it: no caller's code runs under our locks.
+/// Locks `mutex`. A panic elsewhere does not poison it: of callers' code only what
+/// [`Shared::wait_due`](crate::Shared::wait_due) is given as `may_bring_more` runs under our locks,
+/// and that must not panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

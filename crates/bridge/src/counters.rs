@@ -65,7 +65,7 @@ pub struct CipherCounters {
 /// Counters of one kind of operation.
 #[repr(C)]
 pub struct KindCounters {
-    /// Operations finished in a batch.
+    /// Operations that waited for others and were done by a kernel, together or alone.
     pub batched: AtomicU64,
     /// Operations done one by one by the default provider, where that costs less than a kernel.
     pub single: AtomicU64,
@@ -148,7 +148,7 @@ pub struct Counters {
     pub batches_by_fill: [AtomicU64; LANES_MAX + 1],
     /// Kernel executions by room, indexed by `widelane_cpu::Room as u32`.
     pub runs_by_room: [AtomicU64; ROOMS_MAX],
-    /// Operations finished in a batch.
+    /// Operations that waited for others and were done by a kernel, together or alone.
     pub jobs_batched: AtomicU64,
     /// Operations done one by one by the default provider, where that costs less than a kernel.
     pub jobs_single: AtomicU64,

@@ -984,6 +984,17 @@ enum widelane_status widelane_live_replace(const struct widelane_live *live,
                                            const struct widelane_rules *rules);
 
 /**
+ * Whether the trees of a live set could be rebuilt when that was due. If the status is `_BUILD`,
+ * the text of the last error says why not; lookups are right all the same, but may get slower with
+ * every change.
+ *
+ * # Safety
+ *
+ * `live` is one that is not freed.
+ */
+enum widelane_status widelane_live_trouble(const struct widelane_live *live);
+
+/**
  * Frees a live set; readers of it go on with its last version.
  *
  * # Safety

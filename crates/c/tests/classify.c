@@ -1,6 +1,7 @@
 /* A program in C that uses all of libwidelane_c for packets; tests/c.rs compiles and runs it. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "widelane.h"
 
@@ -213,8 +214,32 @@ int main(void) {
     CHECK(widelane_reader_classify(reader, packets, 3, results, 3, &version) == OK);
     CHECK(version == 4 && results[0] == 1 && results[1] == 2 && results[2] == UINT32_MAX);
 
+    CHECK(widelane_live_trouble(live) == OK);
+
     widelane_live_free(live);
     widelane_reader_free(reader);
+
+    /* A live set with room for few rules more. */
+    CHECK(widelane_live_trouble(NULL) == WIDELANE_STATUS_ARGUMENT);
+    size_t table_bytes = 1024;
+    while (widelane_live_new(rules, table_bytes, 256, &live) != OK) {
+        table_bytes += 1024;
+    }
+    matches[0] = (widelane_match){.kind = WIDELANE_MATCH_KIND_MASK};
+    memset(matches[0].second + 12, 255, 4);
+    rule.match_count = 5;
+    for (unsigned i = 0; i < 2000; i++) {
+        matches[0].first[12] = 10;
+        matches[0].first[13] = i / 256;
+        matches[0].first[14] = i % 256;
+        CHECK(widelane_live_insert(live, &rule, &id) == OK);
+    }
+    time_t end = time(NULL) + 30;
+    while (widelane_live_trouble(live) == OK && time(NULL) < end) {
+    }
+    CHECK(widelane_live_trouble(live) == WIDELANE_STATUS_BUILD);
+    CHECK(strlen(widelane_last_error()) > 0);
+    widelane_live_free(live);
     widelane_rules_free(rules);
     widelane_rules_free(NULL);
     puts("done");

@@ -8,7 +8,6 @@ use anyhow::Context;
 use serde::{Serialize, Serializer};
 use widelane_cpu::features::{self, Feature};
 use widelane_cpu::machine::Signature;
-use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::rooms::{self, RoomStatus};
 use widelane_cpu::topology::Cache;
 use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
@@ -52,8 +51,8 @@ struct Description {
     features: Vec<Feature>,
     policy: Policy,
     policy_source: String,
-    /// Those of its lane CPUs that this machine does not have, as a list.
-    lane_cpus_missing: Option<LaneCpus>,
+    /// Why this machine cannot have the lane process that it asks for.
+    lane_mistakes: Vec<String>,
     /// Which operations run together here, and in which room.
     batched: Vec<Batched>,
     rooms: Vec<DescribedRoom>,
@@ -114,14 +113,12 @@ impl Description {
             let licence_class = status.room.licence_class();
             DescribedRoom { status, licence_class }
         });
-        let missing = resolved.policy.lane_cpus.as_ref().zip(LaneCpus::online());
-        let missing = missing.map(|(lane, online)| lane.missing(&online));
         let batched = Family::ALL.map(|family| {
             let room = family.room_with_lanes(&resolved.policy);
             Batched { family, room }
         });
         Ok(Description {
-            lane_cpus_missing: missing.filter(|missing| !missing.is_none()),
+            lane_mistakes: system::lane_mistakes(&resolved.policy),
             batched: batched.into(),
             machine: Machine::detect(),
             topology: Topology::detect(),
@@ -156,11 +153,8 @@ impl Description {
 
     fn policy_facts(&self) -> Vec<(&'static str, String)> {
         let facts = [("Allows", self.policy.to_string()), ("Set by", self.policy_source.clone())];
-        let mistake = self.lane_cpus_missing.as_ref().map(|missing| {
-            let online = LaneCpus::online().map_or(String::new(), |online| format!(" ({online})"));
-            format!("lane CPUs {missing}, which this machine does not have{online}")
-        });
-        facts.into_iter().chain(mistake.map(|mistake| ("Mistake", mistake))).collect()
+        let mistakes = self.lane_mistakes.iter().map(|mistake| ("Mistake", mistake.clone()));
+        facts.into_iter().chain(mistakes).collect()
     }
 
     /// Which operations run together here; what that saves, only a measurement tells.

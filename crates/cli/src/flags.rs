@@ -117,13 +117,10 @@ impl Flags {
 
     /// Refuses CPUs and users that the lane process cannot have on this machine.
     pub fn check_lane_process(&self, policy: &Policy) -> anyhow::Result<()> {
+        if let Some(mistake) = system::lane_mistakes(policy).first() {
+            bail!("{mistake}");
+        }
         let lane_cpus = policy.lane_cpus.as_ref();
-        if let (Some(cpus), Some(online)) = (lane_cpus, LaneCpus::online()) {
-            cpus.check(&online)?;
-        }
-        if let Some(user) = &policy.lane_user {
-            system::check_lane_user(user, lane_cpus)?;
-        }
         if self.lane_max_simd_bitwidth.is_some() && lane_cpus.is_none_or(LaneCpus::is_none) {
             bail!("there is no lane process for --lane-max-simd-bitwidth; give --lane-cpus, too");
         }

@@ -87,18 +87,32 @@ impl Server {
                     thread::sleep(LOOK);
                     continue;
                 };
-                clients.fetch_add(1, Ordering::Relaxed);
+                let place = Place::take(clients);
                 let talk = move || {
+                    let _place = place;
                     // A client that has gone does not need its answer.
                     let _ = talk(client, answer);
-                    clients.fetch_sub(1, Ordering::Release);
                 };
                 // Where there is no thread to be had, the client finds its connection closed.
-                if thread::Builder::new().spawn_scoped(scope, talk).is_err() {
-                    clients.fetch_sub(1, Ordering::Release);
-                }
+                let _ = thread::Builder::new().spawn_scoped(scope, talk);
             }
         });
+    }
+}
+
+/// One of the clients that are answered at a time, however that ends.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(clients: &'a AtomicUsize) -> Self {
+        clients.fetch_add(1, Ordering::Relaxed);
+        Place(clients)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -162,6 +176,8 @@ fn path(request: &[u8]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{self, AssertUnwindSafe};
+
     use super::*;
 
     #[test]
@@ -182,6 +198,37 @@ mod tests {
         let server = Server::open(([127, 0, 0, 1], 0).into()).unwrap();
         let text = refusal(server.address().unwrap());
         assert!(text.contains("another program listens there"), "{text}");
+    }
+
+    #[test]
+    fn answers_that_panic_take_no_places_away() {
+        let server = Server::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = server.address().unwrap();
+        let ended = AtomicBool::new(false);
+        let ask = |path: &str| {
+            let mut client = TcpStream::connect(address)?;
+            client.set_read_timeout(Some(PATIENCE * 5))?;
+            client.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes())?;
+            io::read_to_string(client)
+        };
+        let mut said = Ok(String::new());
+        let talk = AssertUnwindSafe(|| {
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    server.serve(&ended, |path| match path {
+                        "/panic" => panic::resume_unwind(Box::new("on purpose")),
+                        _ => Answer { status: OK, content_type: "text/plain", body: String::new() },
+                    })
+                });
+                for _ in 0..CLIENTS_MAX {
+                    drop(ask("/panic"));
+                }
+                said = ask("/healthz");
+                ended.store(true, Ordering::Relaxed);
+            });
+        });
+        assert!(panic::catch_unwind(talk).is_err(), "the server's scope tells of panics");
+        assert!(said.is_ok_and(|said| said.starts_with("HTTP/1.1 200 OK\r\n")));
     }
 
     #[test]

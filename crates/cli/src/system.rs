@@ -9,11 +9,12 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use nix::unistd::User;
 use rustix::fs::{Mode, OFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use widelane_cpu::policy::{self, Inputs, LaneCpus, LaneUser, Resolved};
+use widelane_cpu::Policy;
+use widelane_cpu::policy::{self, Inputs, LaneCpus, Resolved};
 
 /// Directories where servers live that are not always in a user's `PATH`.
 const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
@@ -37,18 +38,25 @@ pub fn find_beside(name: &str) -> Option<PathBuf> {
     program.is_file().then_some(program)
 }
 
-/// Makes sure that a lane process can run as a user: that there are CPUs for it, and the user.
-pub fn check_lane_user(user: &LaneUser, cpus: Option<&LaneCpus>) -> anyhow::Result<()> {
-    if cpus.is_none_or(LaneCpus::is_none) {
-        bail!("there is no lane process that could run as {user}; give --lane-cpus, too");
-    }
-    match User::from_name(user.name()) {
-        Ok(Some(_)) => Ok(()),
-        Ok(None) => {
-            bail!("there is no user {user} for the lane process; create it, or name another")
+/// Why this machine cannot have the lane process that a policy asks for.
+pub fn lane_mistakes(policy: &Policy) -> Vec<String> {
+    let cpus = policy.lane_cpus.as_ref();
+    let missing = cpus.zip(LaneCpus::online()).and_then(|(cpus, online)| cpus.check(&online).err());
+    let user = policy.lane_user.as_ref().and_then(|user| {
+        if cpus.is_none_or(LaneCpus::is_none) {
+            return Some(format!(
+                "there is no lane process that could run as {user}; give --lane-cpus, too"
+            ));
         }
-        Err(error) => bail!("the user {user} cannot be looked up: {error}"),
-    }
+        match User::from_name(user.name()) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!(
+                "there is no user {user} for the lane process; create it, or name another"
+            )),
+            Err(error) => Some(format!("the user {user} cannot be looked up: {error}")),
+        }
+    });
+    missing.map(|missing| missing.to_string()).into_iter().chain(user).collect()
 }
 
 /// The policy in force.

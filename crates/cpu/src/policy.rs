@@ -218,7 +218,8 @@ impl fmt::Display for Policy {
         if let Some(engine) = self.engine {
             write!(formatter, "; engine {engine}")?;
         }
-        match &self.lane_process {
+        let has_lane_cpus = self.lane_cpus.as_ref().is_some_and(|cpus| !cpus.is_none());
+        match self.lane_process.as_ref().filter(|_| has_lane_cpus) {
             Some(policy) => write!(formatter, "; the lane process has {policy}"),
             None => Ok(()),
         }

@@ -42,17 +42,19 @@ pub struct Cache {
     pub cpu_count: usize,
 }
 
+/// Where the kernel tells of the topology.
+pub(crate) const ROOT: &str = "/sys/devices/system";
+
 impl Topology {
     /// Asks `/sys/devices/system`.
     pub fn detect() -> Self {
-        Topology::read(Path::new("/sys/devices/system"))
+        Topology::read(Path::new(ROOT))
     }
 
     /// Reads a tree laid out like `/sys/devices/system`. What is missing there is answered plainly:
     /// each CPU a core of its own, in package 0 and node 0.
     pub fn read(root: &Path) -> Self {
-        let online = value(&root.join("cpu/online")).and_then(|list| cpu_list(&list));
-        let online = online.unwrap_or_else(|| {
+        let online = online(root).unwrap_or_else(|| {
             (0..thread::available_parallelism().map_or(1, usize::from)).collect()
         });
         let nodes = nodes(&root.join("node"));
@@ -91,6 +93,11 @@ impl Topology {
     }
 }
 
+/// The CPUs that are online.
+pub(crate) fn online(root: &Path) -> Option<Vec<usize>> {
+    cpu_list(&value(&root.join("cpu/online"))?)
+}
+
 /// NUMA nodes and their CPUs.
 fn nodes(directory: &Path) -> Vec<(usize, Vec<usize>)> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
@@ -124,13 +131,21 @@ fn value(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
+/// CPUs that Linux can count, and more than it is ever built for.
+const CPUS_MAX: usize = 8192;
+
 /// A list as the kernel writes it, `0-3,8,10-11`; nothing where it is malformed or empty.
 pub fn cpu_list(list: &str) -> Option<Vec<usize>> {
-    let range = |part: &str| match part.split_once('-') {
-        Some((first, last)) => Some(first.parse().ok()?..=last.parse().ok()?),
-        None => part.parse().ok().map(|only| only..=only),
+    let number = |digits: &str| {
+        let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse().ok().filter(|number| is_plain && *number < CPUS_MAX)
     };
-    let ranges: Option<Vec<_>> = list.split(',').map(range).collect();
+    let range = |part: &str| match part.split_once('-') {
+        Some((first, last)) => Some(number(first)?..=number(last)?),
+        None => Some(number(part)?..=number(part)?),
+    };
+    let ranges: Option<Vec<_>> =
+        list.split(',').map(|part| range(part.trim()).filter(|range| !range.is_empty())).collect();
     Some(ranges?.into_iter().flatten().collect())
 }
 
@@ -205,7 +220,7 @@ mod tests {
     fn lists_of_cpus() {
         assert_eq!(cpu_list("0-3,8,10-11"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
         assert_eq!(cpu_list("5"), Some(vec![5]));
-        for malformed in ["", "a", "1-", "1,,2"] {
+        for malformed in ["", "a", "1-", "1,,2", "+3", "5-3"] {
             assert_eq!(cpu_list(malformed), None, "{malformed:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! What the provider counted in a server's processes, read from outside.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::mem::offset_of;
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
@@ -49,9 +50,9 @@ counts! {
     /// The counters of interest, summed over the processes of a server.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     Counts of Counters {
-        /// Operations finished in a batch.
+        /// Operations that waited for others and were done by a kernel, together or alone.
         jobs_batched,
-        /// Operations that ran alone because too few waited.
+        /// Operations done one by one by the default provider, where that costs less.
         jobs_single,
         /// Operations that ran at once because their caller could not wait.
         jobs_synchronous,
@@ -127,9 +128,9 @@ counts! {
     /// The counters of one kind of operation.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     KindCounts of KindCounters {
-        /// Operations finished in a batch.
+        /// Operations that waited for others and were done by a kernel, together or alone.
         batched,
-        /// Operations that ran alone because too few waited.
+        /// Operations done one by one by the default provider, where that costs less.
         single,
         /// Operations that ran at once because their caller could not wait.
         synchronous,
@@ -223,8 +224,20 @@ impl Counts {
         Counts::parse_with_claim(bytes).map(|(counts, _)| counts)
     }
 
+    /// Reads no more of a counters file than has figures, and returns the process that it names,
+    /// too; none as by [`parse`](Self::parse).
+    pub fn read_with_claim(file: &mut impl Read) -> io::Result<Option<(Self, Claim)>> {
+        const PAGE: usize = size_of::<Counters>();
+        let mut bytes = vec![0; PAGE];
+        file.read_exact(&mut bytes)?;
+        let pages = Page(&bytes).u64(offset_of!(Counters, pages_used));
+        bytes.resize(PAGE * pages.clamp(1, COUNTERS_PAGES as u64) as usize, 0);
+        file.read_exact(&mut bytes[PAGE..])?;
+        Ok(Counts::parse_with_claim(&bytes))
+    }
+
     /// As [`parse`](Self::parse), with the process that the file names.
-    pub fn parse_with_claim(bytes: &[u8]) -> Option<(Self, Claim)> {
+    fn parse_with_claim(bytes: &[u8]) -> Option<(Self, Claim)> {
         let first = Page(bytes.get(..size_of::<Counters>())?);
         if first.u64(offset_of!(Counters, magic)) != COUNTERS_MAGIC
             || first.u32(offset_of!(Counters, version)) != COUNTERS_VERSION
@@ -324,12 +337,26 @@ impl Counts {
         fills
     }
 
+    /// Operations executed together with others, and alone. Key generations, and what came out of
+    /// a pool or was left to the default provider, are in neither.
+    pub fn together_and_alone(&self) -> [u64; 2] {
+        let fills = self.fills();
+        let together = fills.iter().zip(0..).skip(2).map(|(count, jobs)| count * jobs).sum();
+        [together, fills[1]]
+    }
+
+    /// Share of the executed operations that ran together with others; `None` before the first.
+    pub fn batched_share(&self) -> Option<f64> {
+        let [together, alone] = self.together_and_alone();
+        let executed = together + alone;
+        (executed > 0).then(|| together as f64 / executed as f64)
+    }
+
     /// Operations executed at once, on average; `None` before the first.
     pub fn mean_fill(&self) -> Option<f64> {
-        let fills = self.fills();
-        let runs: u64 = fills.iter().sum();
-        let jobs: u64 = fills.iter().zip(0..).map(|(count, jobs)| count * jobs).sum();
-        (runs > 0).then(|| jobs as f64 / runs as f64)
+        let runs: u64 = self.fills().iter().sum();
+        let executed: u64 = self.together_and_alone().iter().sum();
+        (runs > 0).then(|| executed as f64 / runs as f64)
     }
 
     /// Operations that one batch holds at most, of any kind, whether it has occurred or not.
@@ -360,7 +387,7 @@ pub fn files(directory: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// What each whole file in `directory` has, and the process that it names.
 fn each(directory: &Path) -> impl Iterator<Item = (Counts, Claim)> {
-    files(directory).filter_map(|path| Counts::parse_with_claim(&fs::read(path).ok()?))
+    files(directory).filter_map(|path| Counts::read_with_claim(&mut File::open(path).ok()?).ok()?)
 }
 
 /// The room with most of what was counted, if anything was.
@@ -469,6 +496,21 @@ mod tests {
         let counts = Counts::parse(&bytes).unwrap();
         assert_eq!((counts.lanes, counts.jobs_batched, counts.jobs_single), (8, 740, 20));
         assert_eq!((counts.batches_by_fill[8], counts.batches_by_fill[4]), (90, 5));
+        let mut rest = &bytes[..];
+        let (read, _) = Counts::read_with_claim(&mut rest).unwrap().unwrap();
+        assert_eq!((read, rest.len()), (counts, size_of::<Counters>()));
+    }
+
+    #[test]
+    fn what_a_kernel_did_alone_was_not_batched() {
+        let mut counts = Counts::default();
+        assert_eq!((counts.batched_share(), counts.mean_fill()), (None, None));
+        // Kernels did eight operations, one at a time.
+        (counts.jobs_batched, counts.batches_by_fill[1]) = (8, 8);
+        assert_eq!((counts.batched_share(), counts.mean_fill()), (Some(0.0), Some(1.0)));
+        (counts.jobs_single, counts.batches_by_fill[3]) = (4, 12);
+        assert_eq!(counts.together_and_alone(), [36, 12]);
+        assert_eq!((counts.batched_share(), counts.mean_fill()), (Some(0.75), Some(2.0)));
     }
 
     #[test]

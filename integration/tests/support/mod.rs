@@ -30,7 +30,8 @@ pub fn policy_files(bytes: &[u8]) {
 pub fn counters_files(bytes: &[u8]) {
     let Some(counts) = Counts::parse(bytes) else { return };
     assert!(bytes.len() >= size_of::<Counters>(), "a whole page");
-    let operations: u64 = counts.kinds().map(|(_, kind)| kind.operations()).sum();
+    let of_kinds = counts.kinds().map(|(_, kind)| kind.operations());
+    let operations = counts.device_jobs + of_kinds.sum::<u64>();
     assert_eq!(counts.jobs(), operations);
     assert!(counts.widest() < counts.fills().len());
     let fills: u64 = counts.fills().iter().sum();

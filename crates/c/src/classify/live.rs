@@ -130,6 +130,22 @@ pub unsafe extern "C" fn widelane_live_replace(live: *const Live, rules: *const 
     })
 }
 
+/// Whether the trees of a live set could be rebuilt when that was due. If the status is `_BUILD`,
+/// the text of the last error says why not; lookups are right all the same, but may get slower with
+/// every change.
+///
+/// # Safety
+///
+/// `live` is one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_live_trouble(live: *const Live) -> Status {
+    door::guarded(|| {
+        // SAFETY: the caller vouches for it.
+        let live = unsafe { door::reference(live) }?;
+        live.0.trouble().map_or(Ok(()), |error| Err(Status::Build.because(error)))
+    })
+}
+
 /// Frees a live set; readers of it go on with its last version.
 ///
 /// # Safety

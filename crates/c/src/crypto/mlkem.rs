@@ -5,7 +5,7 @@ use std::ptr;
 
 use widelane_crypto::mlkem::{
     DecapsulateJob, DecapsulationKey, EncapsulateJob, MlKem, Outcome, ParameterSet, SEED_BYTES,
-    SHARED_BYTES, Workspace,
+    Workspace,
 };
 
 use super::Crypto;
@@ -70,14 +70,6 @@ pub struct MlKemDecapsulateJob {
     pub shared: *mut u8,
     /// What became of the job: one of `widelane_status`.
     pub status: u32,
-}
-
-/// An encapsulation with the length of its buffers.
-struct Sized<'a> {
-    public_key: &'a [u8],
-    ciphertext: &'a mut [u8],
-    message: &'a [u8; SHARED_BYTES],
-    shared: &'a mut [u8; SHARED_BYTES],
 }
 
 fn set_of(number: u32) -> Result<ParameterSet, Status> {
@@ -212,15 +204,15 @@ impl MlKemEncapsulateJob {
     /// # Safety
     ///
     /// As for [`Job::lend`].
-    unsafe fn sized<'a>(&self, set: ParameterSet) -> Result<Sized<'a>, Status> {
+    unsafe fn lend_of<'a>(&self, set: ParameterSet) -> Result<EncapsulateJob<'a>, Status> {
         // SAFETY: the caller vouches for it.
         unsafe {
-            Ok(Sized {
-                public_key: door::array(self.public_key, set.encapsulation_key_bytes())?,
-                ciphertext: door::places(self.ciphertext, set.ciphertext_bytes())?,
-                message: door::reference(self.message.cast())?,
-                shared: door::exclusive(self.shared.cast())?,
-            })
+            Ok(EncapsulateJob::new(
+                door::array(self.public_key, set.encapsulation_key_bytes())?,
+                door::reference(self.message.cast())?,
+                door::places(self.ciphertext, set.ciphertext_bytes())?,
+                door::exclusive(self.shared.cast())?,
+            ))
         }
     }
 }
@@ -279,13 +271,8 @@ pub unsafe extern "C" fn widelane_ml_kem_encapsulate_batch(
         jobs::batch(jobs, job_count, |jobs| {
             let policy = &door::reference(crypto)?.policy;
             let set = set_of(parameter_set)?;
-            let sized: Result<Vec<_>, _> = jobs.iter().map(|job| job.sized(set)).collect();
-            let mut lent: Vec<_> = sized?
-                .into_iter()
-                .map(|job| {
-                    EncapsulateJob::new(job.public_key, job.message, job.ciphertext, job.shared)
-                })
-                .collect();
+            let lent: Result<Vec<_>, _> = jobs.iter().map(|job| job.lend_of(set)).collect();
+            let mut lent = lent?;
             let ml_kem = MlKem::choose(set, policy);
             with_workspace(|workspace| ml_kem.encapsulate_batch(workspace, &mut lent));
             Ok(lent.iter().map(|job| outcome(job.outcome)).collect())

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use widelane_host::choice::Choice;
+use widelane_host::counters::Counts;
 use widelane_tables::{Block, Kind, Table, Tone, count, percent};
 
 use super::drop_in;
@@ -53,6 +54,7 @@ struct Service {
     processes_of_other_version: usize,
     handshakes: u64,
     operations: u64,
+    /// Share of the executed operations that ran together with others.
     batched_share: Option<f64>,
     fallbacks: u64,
     /// Operations that a device did, and those that it failed.
@@ -104,7 +106,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let services: Vec<Service> =
         names.into_iter().map(|name| Service::look(&root, name, &survey)).collect();
     if args.json {
-        output::print(&serde_json::to_string_pretty(&services)?)?;
+        output::print_untrusted(&serde_json::to_string_pretty(&services)?)?;
     } else {
         output::print(&widelane_tables::show(blocks(&services), &output::style()))?;
     }
@@ -159,12 +161,8 @@ impl Service {
         };
         let accelerated: Vec<_> =
             survey.processes.iter().filter(|process| running.contains(&process.pid)).collect();
-        let sum = |figure: fn(&widelane_host::counters::Counts) -> u64| {
-            accelerated.iter().map(|process| figure(&process.counts)).sum::<u64>()
-        };
-        let operations = sum(|counts| counts.jobs());
-        let batched =
-            sum(|counts| counts.kinds().map(|(_, kind)| kind.batched + kind.pooled).sum());
+        let mut sum = Counts::default();
+        accelerated.iter().for_each(|process| sum.add(&process.counts));
         let mut found = Service {
             enabled,
             edited: matches!(&drop_in, Ok(Some(text)) if !drop_in::is_untouched(text)),
@@ -173,12 +171,12 @@ impl Service {
             processes_unknown: count_of(None),
             processes_accelerated: accelerated.len(),
             processes_of_other_version: survey.skipped.iter().filter(is_of_other_version).count(),
-            handshakes: sum(|counts| counts.handshakes),
-            operations,
-            batched_share: (operations > 0).then(|| batched as f64 / operations as f64),
-            fallbacks: sum(|counts| counts.fallbacks),
-            device_operations: sum(|counts| counts.device_jobs),
-            device_faults: sum(|counts| counts.device_faults + counts.device_late),
+            handshakes: sum.handshakes,
+            operations: sum.jobs(),
+            batched_share: sum.batched_share(),
+            fallbacks: sum.fallbacks,
+            device_operations: sum.device_jobs,
+            device_faults: sum.device_faults + sum.device_late,
             policies: accelerated
                 .iter()
                 .filter_map(|process| process.counts.choice.as_ref().map(Choice::name))

@@ -37,7 +37,8 @@ struct Counter {
 const COUNTERS: &[Counter] = &[
     Counter {
         name: "operations",
-        help: "Public-key operations by kind and by the way they were done",
+        help: "Public-key operations by kind and by the way they were done; batched: by a kernel \
+               for batches, even if none ran with them",
         figures: |counts| {
             by_kind(counts, |kind| {
                 vec![
@@ -65,6 +66,15 @@ const COUNTERS: &[Counter] = &[
         },
     },
     Counter {
+        name: "executed_operations",
+        help: "Operations executed together with others, and alone; neither those of pools nor \
+               delegated ones",
+        figures: |counts| {
+            let [together, alone] = counts.together_and_alone();
+            labelled("how", [("together", together), ("alone", alone)])
+        },
+    },
+    Counter {
         name: "batches_closed",
         help: "Batches by what closed them",
         figures: |counts| {
@@ -83,11 +93,6 @@ const COUNTERS: &[Counter] = &[
         name: "short_waits",
         help: "Partial batches that waited for other operations though their event loop was idle",
         figures: |counts| one(counts.short_waits),
-    },
-    Counter {
-        name: "short_wait_microseconds",
-        help: "How long they waited, together",
-        figures: |counts| one(counts.short_wait_ns_total / 1_000),
     },
     Counter {
         name: "short_wait_company",
@@ -220,9 +225,10 @@ fn labelled<const N: usize>(name: &'static str, figures: [(&'static str, u64); N
 
 /// The figures of all kinds of operations that occurred, by way.
 fn by_kind(counts: &Counts, ways: fn(&KindCounts) -> Vec<(&'static str, u64)>) -> Figures {
-    let kinds = counts.kinds().filter(|(_, of_kind)| **of_kind != KindCounts::default());
-    let figures = kinds.flat_map(|(kind, of_kind)| {
-        ways(of_kind).into_iter().map(move |(way, figure)| {
+    let kinds = counts.kinds().map(|(kind, of_kind)| (kind, ways(of_kind)));
+    let occurred = kinds.filter(|(_, ways)| ways.iter().any(|(_, figure)| *figure > 0));
+    let figures = occurred.flat_map(|(kind, ways)| {
+        ways.into_iter().map(move |(way, figure)| {
             (vec![("kind", kind.name().to_owned()), ("way", way.to_owned())], figure)
         })
     });
@@ -345,6 +351,18 @@ fn encode_waits(survey: &Survey, encoder: &mut DescriptorEncoder<'_>) -> Result<
             .encode_family(&identity(process))?
             .encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
     }
+    let mut metric = encoder.encode_descriptor(
+        "short_wait",
+        "How long partial batches waited in short waits, together",
+        Some(&Unit::Seconds),
+        MetricType::Counter,
+    )?;
+    for process in &survey.processes {
+        let seconds = process.counts.short_wait_ns_total as f64 / 1e9;
+        metric
+            .encode_family(&identity(process))?
+            .encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
+    }
     Ok(())
 }
 
@@ -355,6 +373,7 @@ fn identity(process: &Process) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use widelane_bridge::counters::OperationKind;
     use widelane_cpu::policy::trial::{Cause, Verdict};
     use widelane_host::choice::Alternative;
 
@@ -370,6 +389,10 @@ mod tests {
         (counts.short_waits, counts.short_wait_ns_total) = (5, 1_500_000);
         (counts.jobs_lent, counts.lane_process_starts) = (6, 2);
         (counts.device_jobs, counts.device_faults) = (9, 1);
+        (counts.jobs_single, counts.by_kind[OperationKind::X25519Generate as usize].pooled) =
+            (4, 7);
+        // The provider writes this of every kind at its start.
+        counts.by_kind.iter_mut().for_each(|kind| kind.lanes = 8);
         let alternative =
             |name, relative_cost| Alternative { name, slices: 3, relative_cost, clock_mhz: 0 };
         counts.choice = Some(Choice {
@@ -418,10 +441,18 @@ mod tests {
             "widelane_policy_relative_cost{pid=\"77\",command=\"nginx\",policy=\"512\"} 1.07\n",
             "widelane_policy_comparisons_total{pid=\"77\",command=\"nginx\"} 4\n",
             "widelane_policy_switches_total{pid=\"77\",command=\"nginx\"} 9\n",
-            "widelane_short_wait_microseconds_total{pid=\"77\",command=\"nginx\"} 1500\n",
+            "widelane_short_wait_seconds_total{pid=\"77\",command=\"nginx\"} 0.0015\n",
+            "widelane_executed_operations_total{pid=\"77\",command=\"nginx\",\
+             how=\"together\"} 56\n",
+            "widelane_executed_operations_total{pid=\"77\",command=\"nginx\",\
+             how=\"alone\"} 4\n",
+            "widelane_operations_total{pid=\"77\",command=\"nginx\",\
+             kind=\"x25519-generate\",way=\"pooled\"} 7\n",
         ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }
+        assert_eq!(text.matches("kind=\"x25519-generate\"").count(), 5 + 3, "{text}");
+        assert!(!text.contains("rsa-2048"), "it did not occur:\n{text}");
         assert!(text.ends_with("# EOF\n"));
     }
 

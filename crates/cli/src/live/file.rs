@@ -103,9 +103,8 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
         let size = Objection::Size { found: metadata.len(), expected: EXPECTED };
         return Err(if is_of_ours { Objection::Version } else { size });
     }
-    let mut bytes = vec![0; COUNTERS_FILE_BYTES];
-    file.read_exact(&mut bytes).map_err(unreadable)?;
-    let (counts, claim) = Counts::parse_with_claim(&bytes).ok_or(Objection::Version)?;
+    let found = Counts::read_with_claim(&mut file).map_err(unreadable)?;
+    let (counts, claim) = found.ok_or(Objection::Version)?;
     if claim.pid != pid {
         return Err(Objection::OtherProcess(claim.pid));
     }

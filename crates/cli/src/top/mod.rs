@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         thread::sleep(args.interval);
         let view = observer.look();
         if args.json {
-            output::print(&serde_json::to_string_pretty(&view)?)?;
+            output::print_untrusted(&serde_json::to_string_pretty(&view)?)?;
         } else {
             output::print(&view.text(&output::style(), &observer.directories.words()))?;
         }

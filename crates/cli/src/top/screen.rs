@@ -11,10 +11,10 @@ use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Cell, Paragraph, Row, Table, TableState};
-use widelane_tables::{Kind, count};
+use widelane_tables::{Block as Shown, Kind, count};
 
 use super::Observer;
-use super::view::{self, COLUMNS, View, counted, rate};
+use super::view::{self, COLUMNS, View, WAIT_BOUND_US, counted, rate};
 use crate::system;
 
 const KEYS: &str = "q quit   ↑ ↓ choose a process   p pause";
@@ -115,16 +115,22 @@ impl Screen {
 
     fn draw(&self, frame: &mut Frame<'_>) {
         let remarks = self.view.remarks();
+        let foot = 1 + remarks.len().min(3) as u16;
+        let Rect { width, height, .. } = frame.area();
+        let processes = (1 + self.view.processes.len() as u16).min(height / 3);
+        let room = height.saturating_sub(1 + processes + foot);
+        let row = self.view.processes.get(self.index());
+        let detail = row.map_or(0, |row| detail_height(row, width)).min(room);
         let [head, processes, detail, foot] = Layout::vertical([
             Constraint::Length(1),
-            Constraint::Min(4),
-            Constraint::Length(13),
-            Constraint::Length(1 + remarks.len().min(3) as u16),
+            Constraint::Min(processes),
+            Constraint::Length(detail),
+            Constraint::Length(foot),
         ])
         .areas(frame.area());
         frame.render_widget(Line::from(self.view.headline(&self.places)), head);
         self.draw_processes(frame, processes);
-        if let Some(row) = self.view.processes.get(self.index()) {
+        if let Some(row) = row {
             draw_detail(frame, detail, row);
         }
         let state = if self.is_paused { "   (paused)" } else { "" };
@@ -158,54 +164,97 @@ impl Screen {
             .collect();
         let table = Table::new(rows.into_iter().map(cells), widths)
             .header(cells(titles).style(bold))
-            .column_spacing(2)
+            .column_spacing(if area.width < WIDTH_WITH_CHART { 1 } else { 2 })
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
         let mut state = TableState::new().with_selected(Some(self.index()));
         frame.render_stateful_widget(table, area, &mut state);
     }
 }
 
-/// What one process has done, by kind, and how full its batches are.
-fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
-    let [kinds, fills] =
-        Layout::horizontal([Constraint::Min(40), Constraint::Length(38)]).areas(area);
-    let mut lines: Vec<Line<'_>> = row
-        .kinds
-        .iter()
-        .map(|kind| {
-            Line::from(format!(
-                "{:<16} {:>14}   batched {}, pooled {}, single {}, at once {}, delegated {}",
-                kind.kind,
-                count(kind.operations),
-                count(kind.batched),
-                count(kind.pooled),
-                count(kind.single),
-                count(kind.synchronous),
-                count(kind.delegated),
-            ))
-        })
-        .collect();
-    lines.extend(row.ciphers.iter().map(|cipher| {
-        Line::from(format!(
-            "{:<16} {:>14}   records, {} MiB",
-            cipher.cipher,
-            count(cipher.messages),
-            count(cipher.bytes >> 20),
-        ))
+/// The narrowest window in which the chart has room beside the text.
+const WIDTH_WITH_CHART: u16 = 120;
+/// How wide and high the chart is, with its frame.
+const CHART: (u16, u16) = (38, 13);
+
+/// How wide the text on one process is in a window so wide, without its frame.
+fn text_width(width: u16) -> u16 {
+    let chart = if width < WIDTH_WITH_CHART { 0 } else { CHART.0 };
+    width.saturating_sub(chart + 2)
+}
+
+/// How many lines all that is known of a process takes in a window so wide.
+fn detail_height(row: &view::Row, width: u16) -> u16 {
+    let text = 2 + detail(row, text_width(width)).len() as u16;
+    if width < WIDTH_WITH_CHART { text } else { text.max(CHART.1) }
+}
+
+/// What one process does now, and has done by kind, in lines so wide.
+fn detail(row: &view::Row, width: u16) -> Vec<String> {
+    let policy = row.policy_why.as_ref().map(|why| format!("policy: {why}"));
+    let sentences = [
+        waits(row),
+        short_waits(row),
+        combining(row),
+        lane_process(row),
+        device(row),
+        policy,
+        records(row),
+    ];
+    let kinds = (!row.kinds.is_empty()).then(|| Shown::Table(kinds(row)));
+    let blocks = sentences.into_iter().flatten().map(Shown::Text).chain(kinds);
+    let text = widelane_tables::show(blocks, &widelane_tables::Style { colour: false, width });
+    text.lines().map(str::to_owned).collect()
+}
+
+/// How the operations of each kind were done.
+fn kinds(row: &view::Row) -> widelane_tables::Table {
+    let mut table = widelane_tables::Table::new(&[
+        ("Operation", Kind::Words),
+        ("Kernel", Kind::Number),
+        ("Pooled", Kind::Number),
+        ("Single", Kind::Number),
+        ("At once", Kind::Number),
+        ("Delegated", Kind::Number),
+    ]);
+    table.rows.extend(row.kinds.iter().map(|of| {
+        let ways = [of.batched, of.pooled, of.single, of.synchronous, of.delegated];
+        let ways = ways.map(|way| if way > 0 { count(way) } else { String::new() });
+        [of.kind.to_owned()].into_iter().chain(ways).collect()
     }));
-    lines.push(Line::from(waits(row)));
-    lines.extend(short_waits(row).map(Line::from));
-    lines.extend(combining(row).map(Line::from));
-    lines.extend(lane_process(row).map(Line::from));
-    lines.extend(device(row).map(Line::from));
-    lines.extend(row.policy_why.as_ref().map(|why| Line::from(format!("policy: {why}"))));
+    table.without_empty_columns()
+}
+
+/// The records of all ciphers; nothing where there were none.
+fn records(row: &view::Row) -> Option<String> {
+    let ciphers = row.ciphers.iter().map(|of| {
+        format!("{} of {} ({} MiB)", count(of.messages), of.cipher, count(of.bytes >> 20))
+    });
+    let ciphers = ciphers.collect::<Vec<_>>().join(", ");
+    (!ciphers.is_empty()).then(|| format!("records: {ciphers}"))
+}
+
+/// What one process has done, and beside it how full its batches are.
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
+    let width = text_width(area.width);
+    let [text, fills] =
+        Layout::horizontal([Constraint::Length(width + 2), Constraint::Fill(1)]).areas(area);
+    let mut lines = detail(row, width);
+    let shown = usize::from(area.height.saturating_sub(2));
+    if lines.len() > shown {
+        lines.truncate(shown.saturating_sub(1));
+        lines.push("… more in a larger window, or with --json".to_owned());
+    }
+    let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
     let title = format!(
         " {} {}: {} since its start ",
         row.command,
         row.pid,
         counted(row.threads, "thread", "threads")
     );
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), kinds);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), text);
+    if area.width < WIDTH_WITH_CHART {
+        return;
+    }
     // Sixteen bars take the room of eight.
     let is_wide = row.fills.len() > 8;
     let is_labelled = |fill: usize| !is_wide || fill.is_multiple_of(4);
@@ -227,10 +276,12 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
     frame.render_widget(chart, fills);
 }
 
-/// How long operations waited for their batch.
-fn waits(row: &view::Row) -> String {
-    row.wait_us_p99_below
-        .map_or_else(String::new, |below| format!("99 % of the waits now: less than {below} µs"))
+/// How long operations waited for their batch; nothing where none did.
+fn waits(row: &view::Row) -> Option<String> {
+    row.wait_us_mean.map(|_| match row.wait_us_p99_below {
+        Some(below) => format!("99 % of the waits now: less than {below} µs"),
+        None => format!("over 1 % of the waits now: {} s or more", WAIT_BOUND_US / 1_000_000),
+    })
 }
 
 /// How an idle event loop waited for other operations; nothing where it did not.
@@ -296,6 +347,7 @@ fn is_nothing(per_s: Option<f64>) -> bool {
 mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use widelane_bridge::counters::{CipherKind, OperationKind, WAIT_BUCKETS};
     use widelane_cpu::policy::trial::{Cause, Verdict};
     use widelane_host::choice::{Alternative, Choice};
 
@@ -382,6 +434,60 @@ mod tests {
         let style = widelane_tables::Style { colour: false, width: 140 };
         assert!(view.text(&style, "").contains(&format!("Policy of nginx 11: {words}.")));
         assert!(drawn(&Screen::new(view, String::new()), 160, 30).contains(words));
+    }
+
+    #[test]
+    fn a_usual_terminal_shows_all_or_says_that_there_is_more() {
+        let mut busy = process(11, 200);
+        let counts = &mut busy.counts;
+        let kinds = [
+            OperationKind::Rsa2048,
+            OperationKind::X25519Generate,
+            OperationKind::X25519Derive,
+            OperationKind::X25519MlKem768Encapsulate,
+            OperationKind::P256Sign,
+            OperationKind::P256Verify,
+        ];
+        for kind in kinds {
+            let of_kind = &mut counts.by_kind[kind as usize];
+            (of_kind.batched, of_kind.single, of_kind.delegated) = (1_234_567, 3_456, 12);
+        }
+        let of_cipher = &mut counts.by_cipher[CipherKind::Aes256Gcm as usize];
+        (of_cipher.messages_by_room[0], of_cipher.bytes) = (1_000, 5 << 20);
+        counts.device_jobs = 50;
+        let survey = Survey { processes: vec![busy], ..Survey::default() };
+        let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        let screen = Screen::new(view, String::new());
+        let text = drawn(&screen, 80, 24);
+        for expected in [
+            "99 % of the waits now: less than 8 µs ",
+            "waits for others now: 100/s of 300 µs, 0.50 operations joined each",
+            "combined now: 40/s done by other workers, 20/s for them",
+            "device now: 50/s",
+            "records: 1,000 of aes-256-gcm (5 MiB)",
+            "Kernel",
+            "Delegated",
+            "x25519mlkem768-encapsulate",
+            "1,234,567",
+            "3,456",
+            "p256-verify",
+        ] {
+            assert!(text.contains(expected), "{expected} is missing in\n{text}");
+        }
+        assert!(!text.contains("batches by fill") && !text.contains("Pooled"), "{text}");
+        let (low, wide) = (drawn(&screen, 80, 16), drawn(&screen, 140, 30));
+        assert!(low.contains("… more in a larger window") && low.contains("device now"), "{low}");
+        assert!(wide.contains("batches by fill") && wide.contains("p256-verify"), "{wide}");
+    }
+
+    #[test]
+    fn the_longest_waits_are_not_said_to_be_shorter() {
+        let mut slow = process(11, 200);
+        slow.counts.waits_by_bucket[WAIT_BUCKETS - 1] = 1_000_000;
+        let survey = Survey { processes: vec![slow], ..Survey::default() };
+        let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        let text = drawn(&Screen::new(view, String::new()), 80, 24);
+        assert!(text.contains("over 1 % of the waits now: 4 s or more"), "{text}");
     }
 
     #[test]

@@ -48,17 +48,19 @@ pub struct Row {
     pub clock_hz: Option<f64>,
     /// Room whose kernel ran most, in the window or, if none did, ever.
     pub room: Option<&'static str>,
+    /// Operations of a full batch.
     pub lanes: usize,
     pub handshakes: u64,
     pub handshakes_per_s: Option<f64>,
     pub operations: u64,
     pub operations_per_s: Option<f64>,
-    /// Share of the operations that were done in a batch or taken from a pool.
+    /// Share of the executed operations that ran together with others.
     pub batched_share: Option<f64>,
     /// Operations of a batch.
     pub fill_mean: Option<f64>,
     pub wait_us_mean: Option<f64>,
-    /// Power of two of microseconds below which 99 % of the waits were.
+    /// Power of two of microseconds below which 99 % of the waits were; nothing where more of them
+    /// took longer than [`WAIT_BOUND_US`].
     pub wait_us_p99_below: Option<u64>,
     /// Waits of partial batches for company, of an event loop that had nothing else to do.
     pub short_waits_per_s: Option<f64>,
@@ -276,13 +278,13 @@ impl Row {
             cpu: None,
             clock_hz: None,
             room: window.room().or(total.room()).map(|room| room.name()),
-            lanes: total.lanes,
+            lanes: total.widest(),
             handshakes: total.handshakes,
             handshakes_per_s: per_s(window.handshakes),
             operations: total.jobs(),
             operations_per_s: per_s(window.jobs()),
-            batched_share: batched_share(&window),
-            fill_mean: fill_mean(&window),
+            batched_share: window.batched_share(),
+            fill_mean: window.mean_fill(),
             wait_us_mean: mean(window.wait_ns_total as f64 / 1e3, waits.iter().sum()),
             wait_us_p99_below: wait_below(waits, 0.99),
             short_waits_per_s: per_s(window.short_waits),
@@ -345,29 +347,19 @@ fn mean(sum: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-fn batched_share(counts: &Counts) -> Option<f64> {
-    let together: u64 = counts.kinds().map(|(_, kind)| kind.batched + kind.pooled).sum();
-    mean(together as f64, counts.jobs())
-}
+/// Waits of so many microseconds and more are told apart no further.
+pub const WAIT_BOUND_US: u64 = 1 << (WAIT_BUCKETS - 2);
 
-fn fill_mean(counts: &Counts) -> Option<f64> {
-    let fills = counts.fills();
-    let jobs: u64 = fills.iter().enumerate().map(|(fill, batches)| fill as u64 * batches).sum();
-    mean(jobs as f64, fills.iter().sum())
-}
-
-/// The power of two of microseconds below which so large a share of the waits was; the last bucket
-/// has no bound, and answers what the first wait in it exceeds.
+/// The power of two of microseconds below which so large a share of the waits was; nothing where
+/// that is none of those that waits are told apart by.
 fn wait_below(waits: &[u64; WAIT_BUCKETS], share: f64) -> Option<u64> {
     let total: u64 = waits.iter().sum();
     let mut seen = 0;
-    for (bucket, count) in waits.iter().enumerate() {
+    let reached = waits.iter().position(|count| {
         seen += count;
-        if total > 0 && seen as f64 >= share * total as f64 {
-            return Some(1 << bucket.min(WAIT_BUCKETS - 2));
-        }
-    }
-    None
+        total > 0 && seen as f64 >= share * total as f64
+    });
+    reached.map(|bucket| 1 << bucket).filter(|below| *below <= WAIT_BOUND_US)
 }
 
 #[cfg(test)]
@@ -411,6 +403,15 @@ pub mod tests {
         assert_eq!(of(1).short_wait_company_mean, Some(0.48));
         assert_eq!((of(1).lent_per_s, of(1).for_others_per_s), (Some(5.0), Some(2.5)));
         assert!(view.headline("").starts_with("3 processes accelerated, 185 handshakes/s"));
+    }
+
+    #[test]
+    fn the_longest_waits_have_no_bound() {
+        let mut waits = [0; WAIT_BUCKETS];
+        (waits[WAIT_BUCKETS - 2], waits[WAIT_BUCKETS - 1]) = (99, 1);
+        assert_eq!(wait_below(&waits, 0.99), Some(WAIT_BOUND_US));
+        waits[WAIT_BUCKETS - 1] = 2;
+        assert_eq!(wait_below(&waits, 0.99), None);
     }
 
     #[test]

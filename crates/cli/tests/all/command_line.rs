@@ -13,6 +13,11 @@ use tempfile::TempDir;
 use crate::support::{file, path, stderr, stdout};
 use crate::widelane as command;
 
+/// A text without its line ends, which stand wherever lines are full.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn widelane(arguments: &[&str]) -> Assert {
     command().args(arguments).assert()
 }
@@ -57,7 +62,7 @@ fn cpu_speaks_json() {
     assert_eq!(json["rooms"][2]["licence_class"], "512-heavy");
     assert!(json["machine"]["vendor"].is_string());
     assert_eq!(json["servers"].as_array().unwrap().len(), 2);
-    assert!(json["lane_cpus_missing"].is_null());
+    assert!(json["lane_mistakes"].as_array().unwrap().is_empty());
     let families = json["batched"].as_array().unwrap();
     assert_eq!((families.len(), &families[0]["family"]), (5, &"RSA".into()));
     assert!(families.iter().all(|it| it["room"].is_string() || it["room"].is_null()));
@@ -180,7 +185,9 @@ fn a_wrong_width_of_the_lane_process_is_told_which_there_are() {
     let failure = command().arg("cpu").env(variable, "64").assert().code(1);
     let allowed = "is \"64\": set it to 128, 256 or 512, or unset it\n";
     assert_eq!(stderr(&failure), format!("widelane: {variable} {allowed}"));
-    let policy = stdout(&command().arg("cpu").env(variable, "128").assert().success());
+    let mut command = command();
+    command.arg("cpu").env(variable, "128").env("WIDELANE_LANE_CPUS", "0");
+    let policy = words(&stdout(&command.assert().success()));
     assert!(policy.contains("the lane process has registers up to 128 bits"), "{policy}");
 }
 
@@ -218,16 +225,30 @@ fn a_policy_that_is_no_file_of_text_is_refused_with_what_named_it() {
 }
 
 #[test]
-fn lane_cpus_that_the_machine_lacks_are_told() {
+fn a_lane_process_that_the_machine_cannot_have_is_told() {
     let directory = TempDir::new().unwrap();
-    let policy = file(&directory, "policy.toml", "lane_cpus = \"8191\"\n");
-    let shown = command().arg("cpu").env("WIDELANE_POLICY", &policy).assert().success();
-    let expected = "lane CPUs 8191, which this machine does not have (0";
-    assert!(stdout(&shown).contains(expected), "{shown}");
-    let mut command = command();
-    let shown = command.args(["cpu", "--json"]).env("WIDELANE_POLICY", &policy).assert().success();
-    let json: serde_json::Value = serde_json::from_str(&stdout(&shown)).unwrap();
-    assert_eq!(json["lane_cpus_missing"], "8191");
+    let of = "[lane_process]\nwidth_max = 256\n";
+    for (text, mistakes) in [
+        (
+            "lane_cpus = \"8191\"\nlane_user = \"nosuch\"\n",
+            &["there is no CPU 8191 to set aside", "there is no user nosuch"][..],
+        ),
+        ("lane_user = \"root\"\n", &["there is no lane process that could run as root"]),
+        ("", &[]),
+    ] {
+        let policy = file(&directory, "policy.toml", &format!("{text}{of}"));
+        let show = |arguments: &[&str]| {
+            let shown = command().args(arguments).env("WIDELANE_POLICY", &policy).assert();
+            stdout(&shown.success())
+        };
+        let shown = words(&show(&["cpu"]));
+        assert_eq!(shown.matches("Mistake").count(), mistakes.len(), "{shown}");
+        assert_eq!(shown.contains("the lane process has"), text.contains("cpus"), "{shown}");
+        let json: serde_json::Value = serde_json::from_str(&show(&["cpu", "--json"])).unwrap();
+        for (said, expected) in json["lane_mistakes"].as_array().unwrap().iter().zip(mistakes) {
+            assert!(said.as_str().unwrap().starts_with(expected), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! CPUs that are set aside for batches.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
+
+use crate::topology;
 
 /// CPUs set aside for a service's lane process, which executes the batches of all its workers;
 /// none where every worker executes its own. docs/operate/lane-cpus.md has the rest.
@@ -24,9 +27,6 @@ pub struct MissingLaneCpu {
     /// Those that are.
     pub present: LaneCpus,
 }
-
-/// CPUs that Linux can count, and more than it is ever built for.
-const CPUS_MAX: usize = 8192;
 
 /// What says that there are none.
 const NONE: &str = "none";
@@ -56,22 +56,15 @@ impl LaneCpus {
     ///
     /// [`MissingLaneCpu`], which says what there is.
     pub fn check(&self, present: &LaneCpus) -> Result<(), MissingLaneCpu> {
-        match self.missing(present).0.first() {
+        match self.0.iter().find(|cpu| !present.0.contains(cpu)) {
             Some(missing) => Err(MissingLaneCpu { missing: *missing, present: present.clone() }),
             None => Ok(()),
         }
     }
 
-    /// Those of them that are not among the CPUs that are `present`.
-    #[must_use]
-    pub fn missing(&self, present: &LaneCpus) -> LaneCpus {
-        LaneCpus(self.0.iter().copied().filter(|cpu| !present.0.contains(cpu)).collect())
-    }
-
     /// The CPUs that are online; nothing where the system does not say.
     pub fn online() -> Option<Self> {
-        let list = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
-        list.trim().parse().ok()
+        topology::online(Path::new(topology::ROOT)).map(LaneCpus::new)
     }
 }
 
@@ -82,20 +75,8 @@ impl FromStr for LaneCpus {
         if text == NONE {
             return Ok(LaneCpus(Vec::new()));
         }
-        let number = |digits: &str| {
-            let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-            digits.parse().ok().filter(|number| is_plain && *number < CPUS_MAX)
-        };
-        let range = |part: &str| match part.split_once('-') {
-            Some((first, last)) => Some(number(first)?..=number(last)?),
-            None => Some(number(part)?..=number(part)?),
-        };
-        let ranges: Option<Vec<_>> = text
-            .split(',')
-            .map(|part| range(part.trim()).filter(|range| !range.is_empty()))
-            .collect();
-        let ranges = ranges.ok_or_else(|| UnknownLaneCpus(text.to_owned()))?;
-        Ok(LaneCpus::new(ranges.into_iter().flatten()))
+        let cpus = topology::cpu_list(text).ok_or_else(|| UnknownLaneCpus(text.to_owned()))?;
+        Ok(LaneCpus::new(cpus))
     }
 }
 

@@ -78,6 +78,8 @@ pub struct Source {
     pub base: Base,
     /// The variables that had a part in it, with their values, but for one that names a file.
     pub variables: Vec<(&'static str, String)>,
+    /// Those of them that closed registers which the base leaves open.
+    pub narrowed_by: Vec<&'static str>,
 }
 
 /// Where a policy comes from, before most variables of the environment.
@@ -98,7 +100,6 @@ impl fmt::Display for Source {
         // These replace the default, so it is not named.
         let decides =
             |(name, _): &(&str, String)| [PATH_VARIABLE, BITWIDTH_VARIABLE].contains(name);
-        let is_default = self.base == Base::BuiltIn;
         let mut parts = match &self.base {
             Base::Argument => vec!["argument of the caller".to_owned()],
             Base::EnvironmentFile(path) => vec![format!("{PATH_VARIABLE}={}", path.display())],
@@ -107,8 +108,12 @@ impl fmt::Display for Source {
             Base::BuiltIn => vec!["built-in default for this CPU model".to_owned()],
         };
         for (name, value) in &self.variables {
-            let narrows = *name == BITWIDTH_VARIABLE && !is_default;
-            parts.push(format!("{}{name}={value}", if narrows { "narrowed by " } else { "" }));
+            let is_width = [BITWIDTH_VARIABLE, LANE_BITWIDTH_VARIABLE].contains(name);
+            parts.push(match is_width && self.base != Base::BuiltIn {
+                false => format!("{name}={value}"),
+                true if self.narrowed_by.contains(name) => format!("narrowed by {name}={value}"),
+                true => format!("{name}={value} (narrows nothing)"),
+            });
         }
         formatter.write_str(&parts.join(", "))
     }
@@ -174,7 +179,8 @@ pub enum PolicyError {
 /// are set but empty count as unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
-        let source = Source { base: Base::Argument, variables: Vec::new() };
+        let (variables, narrowed_by) = (Vec::new(), Vec::new());
+        let source = Source { base: Base::Argument, variables, narrowed_by };
         return Ok(Resolved { policy: policy.clone(), source });
     }
     let bitwidth = bitwidth(inputs, BITWIDTH_VARIABLE)?;
@@ -183,7 +189,11 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if of_lane_process.is_some() && policy.lane_process.is_none() {
         policy.lane_process = Some(Box::new(policy.rooms()));
     }
-    let narrow = |width_max: &mut Width, width: Width| {
+    let mut narrowed_by = Vec::new();
+    let mut narrow = |width_max: &mut Width, (variable, width): (&'static str, Width)| {
+        if width < *width_max {
+            narrowed_by.push(variable);
+        }
         *width_max = if base == Base::BuiltIn { width } else { width.min(*width_max) };
     };
     if let (Some(own), Some(width)) = (&mut policy.lane_process, of_lane_process.or(bitwidth)) {
@@ -202,13 +212,19 @@ pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     let names_file = matches!(base, Base::EnvironmentFile(_));
     let variables = variables().filter(|name| !(names_file && *name == PATH_VARIABLE));
     let variables = variables.filter_map(|name| Some((name, inputs.word(name)?))).collect();
-    Ok(Resolved { policy, source: Source { base, variables } })
+    Ok(Resolved { policy, source: Source { base, variables, narrowed_by } })
 }
 
-fn bitwidth(inputs: &Inputs, variable: &'static str) -> Result<Option<Width>, PolicyError> {
+/// The width that a variable says, with the variable.
+fn bitwidth(
+    inputs: &Inputs,
+    variable: &'static str,
+) -> Result<Option<(&'static str, Width)>, PolicyError> {
     let Some(value) = inputs.word(variable) else { return Ok(None) };
     let width = value.parse();
-    width.map(Some).map_err(|_| PolicyError::Bitwidth { variable, value })
+    width
+        .map(|width| Some((variable, width)))
+        .map_err(|_| PolicyError::Bitwidth { variable, value })
 }
 
 fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
@@ -406,6 +422,23 @@ mod tests {
         {
             let resolved = resolve(&files.inputs(&[(BITWIDTH_VARIABLE, bitwidth)])).unwrap();
             assert_eq!(resolved.policy.width_max, width_max, "{bitwidth}");
+        }
+    }
+
+    #[test]
+    fn only_a_width_that_narrows_is_said_to_narrow() {
+        let files = Files::new();
+        let said = |variables: &[(&str, &str)]| {
+            let source = resolve(&files.inputs(variables)).unwrap().source.to_string();
+            source.split_once("system.toml, ").unwrap().1.to_owned()
+        };
+        for (variable, narrowest) in [(BITWIDTH_VARIABLE, "128"), (LANE_BITWIDTH_VARIABLE, "128")] {
+            let narrowed = said(&[(variable, narrowest)]);
+            assert_eq!(narrowed, format!("narrowed by {variable}={narrowest}"));
+            for same_or_wider in ["256", "512"] {
+                let expected = format!("{variable}={same_or_wider} (narrows nothing)");
+                assert_eq!(said(&[(variable, same_or_wider)]), expected);
+            }
         }
     }
 

@@ -23,9 +23,9 @@ pub(crate) fn add(counter: &AtomicU64, number: usize) {
 /// How an operation was done.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// In a batch.
+    /// By a kernel, after it waited for others, together with them or alone.
     Batched,
-    /// One by one, because too few waited.
+    /// One by one by the default provider, where that costs less than a kernel.
     Single,
     /// At once, because its caller could not wait.
     Synchronous,

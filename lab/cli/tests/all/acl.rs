@@ -218,7 +218,10 @@ fn what_is_read_is_not_overwritten() {
     assert_eq!(fs::read_to_string(directory.path().join("a.trace")).unwrap(), TRACE);
     let refused = acl(directory.path(), &["build", "a.rules", "-o", "no/a.table"]).assert().code(1);
     let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(said.contains("there is no directory no; nothing was done"), "{said}");
+    assert!(
+        said.contains("there is no directory no; name another file by --output; nothing was done"),
+        "{said}"
+    );
 }
 
 #[test]
