@@ -125,7 +125,7 @@ pub struct Operations {
     /// Groups of operations that were executed together, by one batch or divided among several.
     #[serde(default)]
     pub meetings: u64,
-    /// Operations finished in a batch.
+    /// Operations that waited for others and were done by a kernel, together or alone.
     pub batched: u64,
     /// Key pairs taken out of a pool.
     pub pooled: u64,
@@ -133,7 +133,7 @@ pub struct Operations {
     pub pool_made: u64,
     /// Key pairs of pools that were wiped because nobody took them in time.
     pub pool_expired: u64,
-    /// Operations that ran alone because too few waited.
+    /// Operations done one by one by the default provider, where that costs less.
     pub single: u64,
     /// Operations that ran at once because their caller could not wait.
     pub synchronous: u64,

@@ -45,9 +45,15 @@ pub fn paths(results: &Results) -> Vec<Sheet> {
 fn row(operations: &Operations) -> Option<Vec<String>> {
     let Operations { batched, pooled, single, synchronous, delegated, .. } = *operations;
     let made = batched.saturating_add(operations.pool_made);
-    // A run for each job is no batch, whatever kernel it was. A job may be counted in the window,
-    // and its run before.
-    let is_batched = made as f64 >= operations.batches as f64 * 1.05;
+    let waited = batched.saturating_add(single);
+    // What met no other, or ran by a kernel of one lane, is no batch. Runs also count what ran at
+    // once, but there are older results without meetings, and pools have none. A job may be counted
+    // in the window, and its run before.
+    let [jobs, groups] = match operations.meetings {
+        0 => [made, operations.batches],
+        meetings => [waited, meetings],
+    };
+    let is_batched = operations.lanes != 1 && jobs as f64 >= groups as f64 * 1.05;
     let [batched, single] =
         if is_batched { [batched, single] } else { [0, single.saturating_add(batched)] };
     let by_path = [batched, pooled, single, synchronous, delegated];
@@ -57,9 +63,8 @@ fn row(operations: &Operations) -> Option<Vec<String>> {
     }
     let jobs = (operations.batches > 0 && is_batched)
         .then(|| format!("{:.1}", made as f64 / operations.batches as f64));
-    let together = (operations.meetings > 0).then(|| {
-        format!("{:.1}", batched.saturating_add(single) as f64 / operations.meetings as f64)
-    });
+    let together = (operations.meetings > 0)
+        .then(|| format!("{:.1}", waited as f64 / operations.meetings as f64));
     let kind = match operations.kind.as_str() {
         "other" => "all others".to_owned(),
         kind => words::operation(kind),
@@ -128,6 +133,24 @@ mod tests {
         let results = Results { operations, ..Results::default() };
         let titles: Vec<String> = paths(&results).into_iter().map(|sheet| sheet.title).collect();
         assert_eq!(titles, ["nginx, 1 core, 400 connections", "nginx, 2 cores, 400 connections"]);
+    }
+
+    #[test]
+    fn what_met_others_is_batched_whatever_else_ran() {
+        let batched = |operations: Operations| row(&operations).map(|row| row[4].clone());
+        let of = |lanes, batched, meetings, batches| Operations {
+            lanes,
+            batched,
+            meetings,
+            batches,
+            ..Operations::default()
+        };
+        // Most runs were of operations whose caller could not wait.
+        let apache = Operations { synchronous: 1_890, ..of(8, 1_890, 306, 2_257) };
+        assert_eq!(batched(apache).as_deref(), Some("50 %"));
+        assert_eq!(batched(of(8, 1_890, 1_880, 1_880)).as_deref(), Some(""));
+        // Several waited at a time, for a kernel of one lane.
+        assert_eq!(batched(of(1, 1_890, 306, 1_890)).as_deref(), Some(""));
     }
 
     #[test]
