@@ -119,8 +119,9 @@ impl Screen {
         let Rect { width, height, .. } = frame.area();
         let processes = (1 + self.view.processes.len() as u16).min(height / 3);
         let room = height.saturating_sub(1 + processes + foot);
-        let row = self.view.processes.get(self.index());
-        let detail = row.map_or(0, |row| detail_height(row, width)).min(room);
+        let chosen = self.view.processes.get(self.index());
+        let chosen = chosen.map(|row| (row, detail(row, text_width(width))));
+        let detail = chosen.as_ref().map_or(0, |(_, lines)| detail_height(lines, width)).min(room);
         let [head, processes, detail, foot] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Min(processes),
@@ -130,8 +131,8 @@ impl Screen {
         .areas(frame.area());
         frame.render_widget(Line::from(self.view.headline(&self.places)), head);
         self.draw_processes(frame, processes);
-        if let Some(row) = row {
-            draw_detail(frame, detail, row);
+        if let Some((row, lines)) = chosen {
+            draw_detail(frame, detail, row, lines);
         }
         let state = if self.is_paused { "   (paused)" } else { "" };
         let mut lines = vec![Line::from(format!("{KEYS}{state}"))];
@@ -182,9 +183,9 @@ fn text_width(width: u16) -> u16 {
     width.saturating_sub(chart + 2)
 }
 
-/// How many lines all that is known of a process takes in a window so wide.
-fn detail_height(row: &view::Row, width: u16) -> u16 {
-    let text = 2 + detail(row, text_width(width)).len() as u16;
+/// How high the frame is around these lines and the chart, if a window so wide has one.
+fn detail_height(lines: &[String], width: u16) -> u16 {
+    let text = 2 + lines.len() as u16;
     if width < WIDTH_WITH_CHART { text } else { text.max(CHART.1) }
 }
 
@@ -233,12 +234,11 @@ fn records(row: &view::Row) -> Option<String> {
     (!ciphers.is_empty()).then(|| format!("records: {ciphers}"))
 }
 
-/// What one process has done, and beside it how full its batches are.
-fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row) {
-    let width = text_width(area.width);
+/// What one process has done, in `lines`, and beside it how full its batches are.
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row, mut lines: Vec<String>) {
+    let width = text_width(area.width) + 2;
     let [text, fills] =
-        Layout::horizontal([Constraint::Length(width + 2), Constraint::Fill(1)]).areas(area);
-    let mut lines = detail(row, width);
+        Layout::horizontal([Constraint::Length(width), Constraint::Fill(1)]).areas(area);
     let shown = usize::from(area.height.saturating_sub(2));
     if lines.len() > shown {
         lines.truncate(shown.saturating_sub(1));
