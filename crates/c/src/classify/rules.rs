@@ -24,14 +24,6 @@ pub enum Format {
     Nftables = 4,
 }
 
-const FORMATS: [rule::Format; 5] = [
-    rule::Format::Dpdk,
-    rule::Format::Classbench,
-    rule::Format::Csv,
-    rule::Format::Iptables,
-    rule::Format::Nftables,
-];
-
 /// A set of rules.
 #[derive(Debug)]
 pub struct Rules(pub(crate) RuleSet);
@@ -93,7 +85,7 @@ pub unsafe extern "C" fn widelane_rules_parse(
         let file = unsafe { door::text(file) }?;
         // SAFETY: the caller vouches for it.
         let text = unsafe { door::text(text) }?;
-        let format = door::choice(&FORMATS, format, "format")?;
+        let format = door::choice(&rule::Format::ALL, format, "format")?;
         let set = format.parse(file, text).map_err(|error| Status::Parse.because(error))?;
         Ok(Rules(set))
     };
