@@ -101,13 +101,9 @@ fn tried_row(tried: &Tried, outcome: &Value) -> String {
     });
     // What fails without us as well is not ours to tell.
     let fails = |field: &str| match [native, ours].map(|rounds| failure(rounds, field)) {
-        [None, Some(error)] => format!("**fails**: {error}"),
-        [Some(error), _] => format!("fails natively: {error}"),
-        _ => String::new(),
-    };
-    let or = |failure: String, otherwise: String| match failure.is_empty() {
-        true => otherwise,
-        false => failure,
+        [None, Some(error)] => Some(format!("**fails**: {error}")),
+        [Some(error), _] => Some(format!("fails natively: {error}")),
+        [None, None] => None,
     };
     let resumes =
         |rounds: &[Value]| rounds.iter().find_map(|round| round["resumed"].as_bool()) == Some(true);
@@ -116,8 +112,8 @@ fn tried_row(tried: &Tried, outcome: &Value) -> String {
         (true, false) => "**lost**",
         _ => "not offered",
     };
-    let handshakes = or(fails("failed"), cost(native, ours));
-    let reload = or(fails("failed_after_reload"), "works".to_owned());
+    let handshakes = fails("failed").unwrap_or_else(|| cost(native, ours));
+    let reload = fails("failed_after_reload").unwrap_or_else(|| "works".to_owned());
     let measured = measured(&found["openssl"], &outcome["model"], &found["date"]);
     format!(
         "| {title} | {version} | {handshakes} | {resumed} | {reload} | {remark} | {measured} |\n"
