@@ -161,12 +161,23 @@ fn send_clients(server: &Server, handshakes: u64, seed: u64) -> Result<()> {
 /// What workers hold when they have noticed which connections were hung up on, which takes them a
 /// moment.
 fn holdings_once_closed(workers: &[i32], before: &[Holdings]) -> Result<Vec<Holdings>> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let have_closed = |after: &Vec<Holdings>| {
+        before.iter().zip(after).all(|(a, b)| b.descriptors <= a.descriptors)
+    };
+    look_until(Duration::from_secs(10), || holdings(workers), have_closed)
+}
+
+/// What is looked at, once it is as wanted, or after so long.
+fn look_until<T>(
+    patience: Duration,
+    look: impl Fn() -> Result<T>,
+    is_wanted: impl Fn(&T) -> bool,
+) -> Result<T> {
+    let deadline = Instant::now() + patience;
     loop {
-        let after = holdings(workers)?;
-        let closed = before.iter().zip(&after).all(|(a, b)| b.descriptors <= a.descriptors);
-        if closed || Instant::now() > deadline {
-            return Ok(after);
+        let seen = look()?;
+        if is_wanted(&seen) || Instant::now() > deadline {
+            return Ok(seen);
         }
         sleep(Duration::from_millis(50));
     }
@@ -209,15 +220,11 @@ fn loses_nothing(server: &Server, plan: &Plan, kills: bool) -> Result<()> {
 /// What the master holds when the last reload is over, which on a busy machine it may not even have
 /// begun when the workers are looked at.
 fn master_once_settled(server: &Server, before: &Holdings) -> Result<Holdings> {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
+    let settled = || {
         server.settle()?;
-        let after = Holdings::of(server.master())?;
-        if has_closed(before, &after) || Instant::now() > deadline {
-            return Ok(after);
-        }
-        sleep(Duration::from_millis(50));
-    }
+        Holdings::of(server.master())
+    };
+    look_until(Duration::from_secs(30), settled, |after| has_closed(before, after))
 }
 
 /// Whether a master holds no more than before, but for what a reload may leave open.
