@@ -143,10 +143,9 @@ impl Authority {
             kinds.iter().filter(|known| **known == kind).count() - 1
         };
         let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_kind = |keys: &[(Kind, Vec<u8>)]| {
-            keys.iter().filter(|(known, _)| *known == kind).nth(nth).map(|(_, key)| key.clone())
-        };
-        let key = of_kind(&keys).unwrap_or_else(|| {
+        let mut known = keys.iter().filter(|(known, _)| *known == kind);
+        let known = known.nth(nth).map(|(_, key)| key.clone());
+        let key = known.unwrap_or_else(|| {
             let made = self.openssl(&format!("genpkey {}", kind.options())).stdout;
             keys.push((kind, made.clone()));
             made
