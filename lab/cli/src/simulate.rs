@@ -151,8 +151,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ("--load", has_twins(&args.load)),
     ])?;
     let (json, html) = (args.json.as_deref(), args.html.as_deref());
-    targets::check([("--json", json), ("--html", html)])?;
-    targets::spare([json, html], [args.speed.as_deref()])?;
+    targets::check([("--json", json), ("--html", html)], [args.speed.as_deref()])?;
     let (costs, speed) = args.costs()?;
     let plan = args.plan(costs)?;
     // The figures are of the machine whose costs these are; of costs alone it is not known.

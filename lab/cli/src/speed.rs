@@ -143,7 +143,7 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    targets::check([("--json", args.json.as_deref()), ("--html", args.html.as_deref())])?;
+    targets::check([("--json", args.json.as_deref()), ("--html", args.html.as_deref())], [])?;
     let programs = measure::programs()?;
     let resolved = system::policy()?;
     let events = events(&args);

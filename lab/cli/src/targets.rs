@@ -6,12 +6,14 @@ use anyhow::bail;
 use widelane_cli::system;
 
 /// Makes sure that each of the files that are wanted, by the flag that names it, can be written,
-/// and that none would replace another one.
+/// and that none would replace another one, or one that is read.
 pub fn check<'a>(
     files: impl IntoIterator<Item = (&'a str, Option<&'a Path>)>,
+    read: impl IntoIterator<Item = Option<&'a Path>>,
 ) -> anyhow::Result<()> {
+    let files: Vec<_> = files.into_iter().collect();
     let mut known: Vec<(PathBuf, &str)> = Vec::new();
-    for (flag, path) in files {
+    for &(flag, path) in &files {
         let Some(path) = path else { continue };
         if let Some(obstacle) = system::obstacle_to_write(path) {
             bail!(
@@ -25,7 +27,7 @@ pub fn check<'a>(
         }
         known.push((identity, flag));
     }
-    Ok(())
+    spare(files.iter().map(|(_, path)| *path), read)
 }
 
 /// Makes sure that none of the files that are wanted is one that is read.

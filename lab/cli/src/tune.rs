@@ -102,11 +102,8 @@ struct Recorded {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    targets::check([args.keep.target()])?;
-    targets::spare(
-        [args.keep.results.as_deref()],
-        [args.replay.as_deref(), Some(args.file.as_path())],
-    )?;
+    let read = [args.replay.as_deref(), Some(args.file.as_path())];
+    targets::check([args.keep.target()], read)?;
     let writes = !args.check && !args.dry_run && args.replay.is_none();
     if writes {
         may_write(&args.file)?;

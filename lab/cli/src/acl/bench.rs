@@ -80,8 +80,7 @@ const RIVAL: &str = "rte_acl";
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let read = args.rules.iter().map(|rules| Some(rules.as_path())).chain([args.trace.as_deref()]);
-    targets::check([("--json", args.json.as_deref())])?;
-    targets::spare([args.json.as_deref()], read)?;
+    targets::check([("--json", args.json.as_deref())], read)?;
     check_names(&args.rules)?;
     if let Some(rate) = args.updates {
         return updates::run(args, rate);

@@ -74,8 +74,7 @@ impl Built {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    targets::check([("--output", args.output.as_deref())])?;
-    targets::spare([args.output.as_deref()], [Some(args.rules.as_path())])?;
+    targets::check([("--output", args.output.as_deref())], [Some(args.rules.as_path())])?;
     let set = input::rules(&args.rules, args.format)?;
     let limits = limits(args.memory_max);
     let began = Instant::now();

@@ -300,8 +300,8 @@ impl Suite {
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (json, html) = (args.json.as_deref(), Some(args.html.as_path()));
-    targets::check([("--json", json), ("--html", html)])?;
-    targets::spare([json, html], [args.certificate.as_deref(), args.private_key.as_deref()])?;
+    let read = [args.certificate.as_deref(), args.private_key.as_deref()];
+    targets::check([("--json", json), ("--html", html)], read)?;
     args.check_twins()?;
     args.check_identity()?;
     args.check_engines()?;

@@ -337,8 +337,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.arrivals.is_some() && args.rate.is_none() && !args.search_max {
         bail!("--arrivals is about an open loop; add --rate or --search-max");
     }
-    targets::check([args.keep.target()])?;
-    targets::spare([args.keep.results.as_deref()], [args.authorities.as_deref()])?;
+    targets::check([args.keep.target()], [args.authorities.as_deref()])?;
     let plan = args.plan()?;
     let stop = system::stop_on_signals()?;
     let created = widelane_bench::now_rfc3339();

@@ -88,8 +88,8 @@ impl Common {
         experiment: &str,
         make: impl FnOnce(&Machine, &dyn Watcher) -> Result<Recording, ExperimentError>,
     ) -> anyhow::Result<Recorded> {
-        targets::check([("--csv", self.csv.as_deref()), self.keep.target()])?;
-        targets::spare([self.keep.results.as_deref()], [self.replay.as_deref()])?;
+        let wanted = [("--csv", self.csv.as_deref()), self.keep.target()];
+        targets::check(wanted, [self.replay.as_deref()])?;
         if let Some(path) = &self.replay {
             return Ok(Recorded { recording: replay(path, experiment)?, written: Ok(()) });
         }

@@ -52,7 +52,7 @@ const CONFIRM_EVERY: Duration = Duration::from_mins(1);
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    targets::check([("--csv", args.csv.as_deref()), args.keep.target()])?;
+    targets::check([("--csv", args.csv.as_deref()), args.keep.target()], [])?;
     let stop = system::stop_on_signals()?;
     let machine = Machine::detect();
     let csv = args.csv.as_deref().map(Table::create).transpose()?;

@@ -74,8 +74,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let read = [&args.pcap, &args.rules_ipv4, &args.rules_ipv6].map(Option::as_deref);
-    targets::check([("--watch-power", args.watch_power.as_deref())])?;
-    targets::spare([args.watch_power.as_deref()], read)?;
+    targets::check([("--watch-power", args.watch_power.as_deref())], read)?;
     match &args.pcap {
         Some(path) => replay::run(args, path),
         None => network::run(args),
