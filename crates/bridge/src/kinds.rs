@@ -91,11 +91,11 @@ operations! {
     /// Whatever is none of these and goes to the default provider.
     Other = 12, "other", Other;
     /// Key pair of ML-KEM-512, alone or beside a curve.
-    MlKem512Generate = 13, "mlkem512-generate", Other;
+    MlKem512Generate = 13, "mlkem512-generate", Generation;
     /// Key pair of ML-KEM-768, alone or beside a curve.
-    MlKem768Generate = 14, "mlkem768-generate", Other;
+    MlKem768Generate = 14, "mlkem768-generate", Generation;
     /// Key pair of ML-KEM-1024, alone or beside a curve.
-    MlKem1024Generate = 15, "mlkem1024-generate", Other;
+    MlKem1024Generate = 15, "mlkem1024-generate", Generation;
     /// Encapsulation by X25519MLKEM768.
     X25519MlKem768Encapsulate = 16, "x25519mlkem768-encapsulate", Derivation;
     /// Decapsulation by X25519MLKEM768.

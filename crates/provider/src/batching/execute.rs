@@ -60,7 +60,9 @@ pub(super) fn count_short_wait(counters: &Counters, Waited { ns, company }: Wait
 /// Does operations in the runs that cost least, and counts them as done by a kernel, or singly.
 ///
 /// Only the first run is timed. One that follows at once finds code and tables in the caches: if it
-/// were timed, two runs of four lanes would seem cheaper than one of eight.
+/// were timed, two runs of four lanes would seem cheaper than one of eight. Nor is what fails
+/// timed: input that is refused before anything is computed would make the default provider seem
+/// cheap, and a peer chooses some of it.
 fn run(
     queues: &Queues,
     counters: &Counters,
@@ -79,11 +81,14 @@ fn run(
             }
             Method::DefaultProvider => {
                 let begin = now();
-                answers.push(next.run_single());
-                if is_first {
-                    queues.costs.record(Method::DefaultProvider, now().since(begin));
+                let answer = next.run_single();
+                if matches!(answer, Answer::Done(_)) {
+                    if is_first {
+                        queues.costs.record(Method::DefaultProvider, now().since(begin));
+                    }
+                    count_job(counters, queues.kind, singly);
                 }
-                count_job(counters, queues.kind, singly);
+                answers.push(answer);
             }
         }
     }
@@ -106,7 +111,8 @@ fn run_kernel(
         add(&counters.fallbacks, requests.len());
         return requests.iter().map(|request| request.run_single()).collect();
     };
-    if is_timed {
+    let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
+    if is_timed && outcomes.iter().any(is_done) {
         queues.costs.record(Method::Kernel(index), now().since(begin));
     }
     count(&counters.batches_by_fill[requests.len()]);
@@ -137,10 +143,12 @@ mod tests {
     use std::ptr;
     use std::sync::Arc;
 
+    use widelane_bridge::counters::OperationKind;
     use widelane_ossl_sys::Libcrypto;
     use widelane_ossl_sys::core::{OsslParam, SELECT_KEYPAIR};
 
     use super::*;
+    use crate::batching::{Operation, Secret};
     use crate::counters::Pages;
     use crate::delegate::Delegate;
     use crate::process;
@@ -195,6 +203,49 @@ mod tests {
         }
         assert_eq!(counters.jobs_batched.load(Ordering::Relaxed), 0);
         counters
+    }
+
+    /// An operation that the default provider refuses, and that no kernel does.
+    struct Refused(Arc<Delegate>);
+
+    impl Operation for Refused {
+        fn kind(&self) -> OperationKind {
+            OperationKind::Other
+        }
+
+        fn libcrypto(&self) -> &Libcrypto {
+            &self.0.libcrypto
+        }
+
+        fn run_single(&self) -> Option<Secret> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_neither_timed_nor_counted_as_done() {
+        let key = new_key();
+        let counters = Pages::of_nobody().first();
+        let queues = process::current().queues(OperationKind::Other);
+        let known = queues.costs.by_jobs();
+        for _ in 0..100 {
+            let request = Request::new(Refused(Arc::clone(key.delegate())));
+            assert!(matches!(execute_alone(queues, counters, &request), Answer::Rejected));
+        }
+        assert_eq!(queues.costs.by_jobs(), known);
+        assert_eq!(counters.jobs_synchronous.load(Ordering::Relaxed), 0);
+
+        let kernel = |requests: &[&Request], _: usize| {
+            Some(requests.iter().map(|_| Outcome::Rejected).collect())
+        };
+        let queues = process::current().queues(OperationKind::Rsa4096);
+        let known = queues.costs.by_jobs();
+        for _ in 0..100 {
+            let request = Request::new(Refused(Arc::clone(key.delegate())));
+            let kernel = (0, kernel as Kernel);
+            run_kernel(queues, counters, &[&request], How::Batched, kernel, true);
+        }
+        assert_eq!(queues.costs.by_jobs(), known);
     }
 
     #[test]

@@ -56,7 +56,6 @@ fn price_ns(kind: OperationKind) -> f64 {
         P384Derive | P384Sign | P384Verify => 600.0,
         Secp384r1MlKem1024Encapsulate | Secp384r1MlKem1024Decapsulate => 600.0,
         P256Verify => 60.0,
-        MlKem512Generate | MlKem768Generate | MlKem1024Generate => 0.0,
         X25519MlKem768Encapsulate | X25519MlKem768Decapsulate => 80.0,
         Secp256r1MlKem768Encapsulate | Secp256r1MlKem768Decapsulate => 100.0,
         _ => 40.0,

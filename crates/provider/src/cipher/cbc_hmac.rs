@@ -260,10 +260,11 @@ impl Context for CbcHmac {
     }
 
     fn advance(&mut self, piece: Piece<'_>) -> Result<usize, Refused> {
-        let record = self.record.take();
+        // A header that is set waits for its record.
         if matches!(piece, Piece::End) {
             return Ok(0);
         }
+        let record = self.record.take();
         let bytes = piece.in_place().ok_or(Refused::SILENTLY)?;
         match (record, self.direction) {
             (Some(record), Direction::Seal) => return self.seal(record, bytes),

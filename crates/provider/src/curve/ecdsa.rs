@@ -190,7 +190,10 @@ fn key_begun(context: &Context<Ecdsa>, way: Way) -> Option<&Arc<Key>> {
 fn sign(context: &Context<Ecdsa>, key: &Arc<Key>, digest: &[u8]) -> Option<Secret> {
     let entropy = context.delegate.random_secret(32)?;
     let operation = SignDigest { key: Arc::clone(key), digest: digest.into(), entropy };
-    batching::run(operation).or_theirs(|| single::sign_digest(key, digest))
+    batching::run(operation).or_theirs(|| {
+        context.count_delegated();
+        single::sign_digest(key, digest)
+    })
 }
 
 /// Has the default provider sign the digest of a message: the key, or how the nonce is made, has

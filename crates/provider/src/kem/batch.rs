@@ -144,12 +144,13 @@ fn kernels() -> Vec<(usize, Room)> {
     [1, 2, 4, 8].into_iter().flat_map(|jobs| rooms().map(move |room| (jobs, room))).collect()
 }
 
-/// Makes a key of each seed.
+/// Makes a key of each seed, by one of the [`kernels`].
 pub(crate) fn generate(
     set: ParameterSet,
     seeds: &[&[u8; SEED_BYTES]],
+    kernel: usize,
 ) -> Option<Vec<DecapsulationKey>> {
-    with_workspace(|memory| chosen(set).generate_batch(memory, seeds))
+    with_workspace(|memory| by_kernel(set, kernel).generate_batch(memory, seeds))
 }
 
 /// Encapsulates.
@@ -164,7 +165,9 @@ fn decapsulate(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
 
 /// Makes the key of one seed.
 pub(super) fn generate_alone(set: ParameterSet, seed: &[u8]) -> Option<DecapsulationKey> {
-    stack::on_large(|| generate(set, &[seed.try_into().ok()?])?.pop())?
+    let seeds = [seed.try_into().ok()?];
+    let generate = || with_workspace(|memory| chosen(set).generate_batch(memory, &seeds))?.pop();
+    stack::on_large(generate)?
 }
 
 /// Takes over a decapsulation key; nothing if it is none.
@@ -214,10 +217,14 @@ fn portable(set: ParameterSet) -> MlKem {
     MlKem::choose(set, &Policy::up_to(Width::W128))
 }
 
+/// ML-KEM by one of the [`kernels`].
+fn by_kernel(set: ParameterSet, kernel: usize) -> &'static MlKem {
+    &ROOMS[kernel % ROOMS.len()][set as usize]
+}
+
 /// ML-KEM of a mechanism by one of the [`kernels`], or without them.
 fn ml_kem(mechanism: &Mechanism, kernel: Option<usize>) -> MlKem {
-    let by_kernel = |index: usize| ROOMS[index % ROOMS.len()][mechanism.set as usize];
-    kernel.map_or_else(|| portable(mechanism.set), by_kernel)
+    kernel.map_or_else(|| portable(mechanism.set), |kernel| *by_kernel(mechanism.set, kernel))
 }
 
 /// Encapsulates by a kernel; or without any, but for what the default provider has.

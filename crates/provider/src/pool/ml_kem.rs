@@ -19,16 +19,21 @@ pub(crate) fn take(
     take_from(
         (kind, CURVES + index),
         |stores| &mut stores.ml_kems[index],
-        |_kernel, lanes| generate(delegate, set, lanes),
+        |kernel, lanes| generate(delegate, set, kernel, lanes),
     )
 }
 
-/// Makes as many keys as a kernel has lanes.
-fn generate(delegate: &Delegate, set: ParameterSet, lanes: usize) -> Option<Vec<MlKemKey>> {
+/// Makes as many keys as a kernel has lanes, by this kernel.
+fn generate(
+    delegate: &Delegate,
+    set: ParameterSet,
+    kernel: usize,
+    lanes: usize,
+) -> Option<Vec<MlKemKey>> {
     let random = delegate.random_secret(lanes * SEED_BYTES)?;
     let (seeds, _) = random.0.as_chunks();
     let seeds: Vec<_> = seeds.iter().collect();
-    let made = kem::batch::generate(set, &seeds)?;
+    let made = kem::batch::generate(set, &seeds, kernel)?;
     let mut keys: Vec<MlKemKey> = seeds.iter().map(|_| MlKemKey::EMPTY).collect();
     for ((place, seed), key) in keys.iter_mut().zip(seeds).zip(&made) {
         place.put(seed, key);

@@ -84,9 +84,9 @@ impl Context {
     /// A ciphertext that hides no such secret gives a random one: see [`tls_premaster_select`].
     fn decrypt_premaster(&self, ciphertext: &[u8]) -> Option<Made> {
         let key = self.key.as_ref()?;
-        let size = key.accelerated()?.private.size();
+        let private = &key.accelerated()?.private;
         let versions = TlsVersions::of(self.functions(), self.inner.as_ptr())?;
-        if ciphertext.len() != size.bytes() {
+        if !private.is_input(ciphertext) {
             return None;
         }
         let random = self.delegate.random_secret(PREMASTER_BYTES)?;
@@ -185,9 +185,8 @@ entry! {
                     unsafe { output(&premaster.0, plaintext, length) };
                     return Some(1);
                 }
-                Some(Made::Theirs) => {}
                 Some(Made::Nothing) => return None,
-                None => count_delegated(context.kind()),
+                Some(Made::Theirs) | None => count_delegated(context.kind()),
             }
         }
         let decrypt = context.functions().decrypt?;

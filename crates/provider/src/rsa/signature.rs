@@ -67,16 +67,16 @@ fn sign(context: &Context<Rsa>, key: &Arc<Key>, digest: &[u8], size: usize) -> O
     if context.ours.is_some_and(|digested| scheme.digest_algorithm() != Some(digested)) {
         return None;
     }
-    let theirs = || scheme.sign_delegated(&context.delegate, key, digest, size);
+    let theirs = || {
+        context.count_delegated();
+        scheme.sign_delegated(&context.delegate, key, digest, size)
+    };
     match scheme.encode(&context.delegate, key.accelerated()?.private.size(), digest) {
         Some(encoded) if encoded.len() <= size => {
             let (key, input) = (Arc::clone(key), encoded.into());
             let is_signature = scheme.encodes_digests();
             batching::run(PrivateOperation { key, input, is_signature }).or_theirs(theirs)
         }
-        _ => {
-            context.count_delegated();
-            theirs()
-        }
+        _ => theirs(),
     }
 }

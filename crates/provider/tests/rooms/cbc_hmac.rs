@@ -207,6 +207,11 @@ fn wrong_order_is_refused() {
                 context.control(CTRL_TLS1_AAD, 12, &mut header(TLS_1_2, 0, 99))
             });
         }
+        both(&mut sealers, "a header, an end, and its record", |sealer| {
+            let growth = sealer.control(CTRL_TLS1_AAD, 13, &mut header(TLS_1_2, 0, 100));
+            let ended = sealer.finish();
+            (ended, within(sealer, &record(&mut Random::new(6), 16, &[3; 84], growth)))
+        });
         both(&mut sealers, "a record of another length", |sealer| {
             assert!(sealer.control(CTRL_TLS1_AAD, 13, &mut header(TLS_1_2, 0, 116)) > 0);
             let refused = sealer.update(&[0; 128]).0;
