@@ -12,7 +12,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::io;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -52,9 +51,6 @@ pub(super) struct Generation {
     shared: &'static Shared,
     /// A timer for each place that may be taken, which is never started: its worker waits for it.
     events: Vec<c_int>,
-    /// What the descriptors are, as `fstat` says: a worker may have closed them and given their
-    /// numbers to other files.
-    file: Option<File>,
 }
 
 /// A lane process, as workers inherit it.
@@ -63,9 +59,6 @@ struct Lane {
     /// Keeps it alive; −1 until it is.
     lifeline: c_int,
 }
-
-/// What `fstat` says of a descriptor: device, inode and mode.
-type File = (libc::dev_t, libc::ino_t, libc::mode_t);
 
 /// Places for workers; each event loop of a process is one.
 const PLACES_MAX: usize = 64;
@@ -184,25 +177,24 @@ impl Generation {
         let shared: &'static Shared = unsafe { widelane_reserve::shared() }?;
         shared.build.store(BUILD, Ordering::Relaxed);
         let places = (2 * config().cpus).clamp(PLACES_MIN, PLACES_MAX);
-        let mut generation = Generation { lane: None, shared, events: Vec::new(), file: None };
+        let mut generation = Generation { lane: None, shared, events: Vec::new() };
         for _ in 0..places {
-            // SAFETY: makes a descriptor.
-            let event = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
-            if event < 0 {
-                let error = io::Error::last_os_error();
-                generation.discard();
-                return Err(error);
+            match new_event() {
+                Ok(event) => generation.events.push(event),
+                Err(error) => {
+                    generation.discard();
+                    return Err(error);
+                }
             }
-            generation.events.push(event);
         }
-        generation.file = generation.events.first().and_then(|event| file(*event));
         Ok(generation)
     }
 
     /// Gives up what no event loop of this process uses.
     fn discard(self) {
         let lifeline = self.lane.map(|lane| lane.lifeline).filter(|lifeline| *lifeline >= 0);
-        for descriptor in self.events.into_iter().chain(lifeline) {
+        let events = self.events.into_iter().filter(|event| is_ours(*event));
+        for descriptor in events.chain(lifeline) {
             // SAFETY: made by `new`, or for this generation.
             unsafe { libc::close(descriptor) };
         }
@@ -235,7 +227,7 @@ impl Generation {
 
     fn wake(&self, place: usize) {
         let Some(event) = self.events.get(place) else { return };
-        if file(*event) == self.file {
+        if is_ours(*event) {
             raise(*event);
         }
     }
@@ -333,7 +325,7 @@ impl Member {
     /// The member at a place; nothing if no worker could wake it, or its descriptor is another file
     /// by now.
     fn at(generation: &'static Generation, place: usize) -> Option<Self> {
-        generation.events.get(place).filter(|event| file(**event) == generation.file)?;
+        generation.events.get(place).filter(|event| is_ours(**event))?;
         Some(Member {
             process: process::current(),
             generation,
@@ -643,18 +635,43 @@ fn set(timer: c_int, ns: libc::c_long) {
 /// `_IOW('T', 0, __u64)`, which libc lacks.
 const TFD_IOC_SET_TICKS: libc::c_ulong = 0x4008_5400;
 
-/// What a descriptor is.
-fn file(descriptor: c_int) -> Option<File> {
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a place to write to.
-    let told = unsafe { libc::fstat(descriptor, status.as_mut_ptr()) } == 0;
-    // SAFETY: the call above succeeded.
-    let status = told.then(|| unsafe { status.assume_init() })?;
-    Some((status.st_dev, status.st_ino, status.st_mode))
+/// Commands of `fcntl` that libc lacks.
+const F_SETSIG: c_int = 10;
+const F_GETSIG: c_int = 11;
+
+/// The signal of our timers (`F_SETSIG`), by which [`is_ours`] knows them. No signal is ever sent:
+/// that would take `O_ASYNC`.
+fn mark() -> c_int {
+    libc::SIGRTMAX() - 7
+}
+
+/// Makes a timer that never runs.
+fn new_event() -> io::Result<c_int> {
+    // SAFETY: makes a descriptor.
+    let event = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
+    if event < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: made above.
+    if unsafe { libc::fcntl(event, F_SETSIG, mark()) } != 0 {
+        let error = io::Error::last_os_error();
+        // SAFETY: made above.
+        unsafe { libc::close(event) };
+        return Err(error);
+    }
+    Ok(event)
+}
+
+/// Whether a descriptor is still one of our timers: a worker may have closed those that it has
+/// inherited, and their numbers may be those of other files now.
+fn is_ours(descriptor: c_int) -> bool {
+    // SAFETY: asks about a descriptor, if it is one.
+    unsafe { libc::fcntl(descriptor, F_GETSIG) == mark() }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
     use std::thread;
 
     use super::*;
@@ -748,22 +765,29 @@ mod tests {
         });
     }
 
+    /// A descriptor of another file, in the place of a descriptor.
+    fn replaced(descriptor: c_int, by: c_int) -> OwnedFd {
+        // SAFETY: closes what a test has made, and gives its number to another file.
+        assert_eq!(unsafe { libc::dup2(by, descriptor) }, descriptor);
+        // SAFETY: made by the caller.
+        unsafe { OwnedFd::from_raw_fd(by) }
+    }
+
     #[test]
-    fn a_file_that_took_the_number_of_a_descriptor_is_not_written_to() {
-        let generation = Generation::new().expect("memory and descriptors");
-        let mut pipe = [0; 2];
-        // SAFETY: room for two descriptors.
-        assert_eq!(unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_NONBLOCK) }, 0);
-        // SAFETY: closes what this test has made, and gives its number to the pipe.
-        assert_eq!(unsafe { libc::dup2(pipe[1], generation.events[0]) }, generation.events[0]);
-        generation.wake(0);
-        assert!(!is_readable(pipe[0]));
-        generation.wake(1);
-        assert!(is_readable(generation.events[1]));
-        generation.discard();
-        for end in pipe {
-            // SAFETY: made above.
-            unsafe { libc::close(end) };
+    fn a_file_that_took_the_number_of_a_descriptor_is_left_alone() {
+        let (far, near) = io::pipe().unwrap();
+        // SAFETY: makes a descriptor.
+        let count = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) };
+        // SAFETY: makes a descriptor.
+        let timer = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK) };
+        for file in [near.into_raw_fd(), count, timer] {
+            let generation = leaked();
+            let other = replaced(generation.events[0], file);
+            generation.wake(0);
+            assert!(!is_readable(other.as_raw_fd()) && !is_readable(far.as_raw_fd()));
+            assert!(Member::at(generation, 0).is_none(), "nobody waits for it");
+            generation.wake(1);
+            assert!(is_readable(generation.events[1]));
         }
     }
 
