@@ -170,7 +170,7 @@ impl Gauge {
             self.meter = Meter::new(&self.machine);
             self.cpu = cpu;
         }
-        self.meter.clone().map(|meter| meter.read(WINDOWS, WINDOW_US))
+        self.meter.clone().map(|meter| meter.observe(WINDOWS, WINDOW_US))
     }
 }
 
