@@ -26,7 +26,7 @@ use crate::targets::WrittenFile;
 
 /// Shows the clock of a CPU, or of the CPUs that a process runs on, twice a second
 ///
-/// One look takes less than a millisecond of the CPU's time.
+/// One look takes less than a millisecond of the CPU's time, on machines of many CPUs some more.
 #[derive(clap::Args)]
 pub struct Args {
     /// CPU to watch; the one this runs on by default
