@@ -70,7 +70,7 @@ impl Machine {
         Machine {
             model: brand(),
             signature: Signature::detect(),
-            microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
+            microcode: cpuinfo_fields(&cpuinfo, "microcode").next().map(str::to_owned),
             hypervisor: hypervisor
                 .map(|leaf| hypervisor_name(text([leaf.ebx, leaf.ecx, leaf.edx]))),
             kernel: kernel.map(|release| release.trim().to_owned()),
@@ -115,7 +115,7 @@ pub(crate) fn family_of(eax: u32) -> u32 {
 }
 
 /// The rate of the time-stamp counter: from the hypervisor, from the CPU, or, in a virtual machine,
-/// from the kernel, whose "cpu MHz" is that rate there.
+/// from the kernel.
 fn tsc_khz(hypervisor_leaf_max: Option<u32>, cpuinfo: &str) -> Option<u64> {
     let from_hypervisor = || {
         (hypervisor_leaf_max? >= LEAF_HYPERVISOR_TIMING)
@@ -129,21 +129,26 @@ fn tsc_khz(hypervisor_leaf_max: Option<u32>, cpuinfo: &str) -> Option<u64> {
             .checked_div(u64::from(ratio.eax) * 1000)
             .filter(|&khz| khz != 0)
     };
-    let from_kernel = || {
-        hypervisor_leaf_max?;
-        let mhz: f64 = cpuinfo_field(cpuinfo, "cpu MHz")?.parse().ok()?;
-        Some((mhz * 1000.0).round() as u64)
-    };
+    let from_kernel = || hypervisor_leaf_max.and_then(|_| kernel_tsc_khz(cpuinfo));
     from_hypervisor().or_else(from_cpu).or_else(from_kernel)
 }
 
-/// The first value of `name` in the text of `/proc/cpuinfo`.
-fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
-    cpuinfo
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(field, _)| field.trim() == name)
-        .map(|(_, value)| value.trim())
+/// The kernel's "cpu MHz": in a virtual machine the rate of the time-stamp counter, unless the
+/// hypervisor shows APERF and MPERF, from which the kernel computes the clock of each core.
+fn kernel_tsc_khz(cpuinfo: &str) -> Option<u64> {
+    let mut flags = cpuinfo_fields(cpuinfo, "flags").flat_map(str::split_whitespace);
+    let mut rates = cpuinfo_fields(cpuinfo, "cpu MHz");
+    let rate = rates.next()?;
+    if flags.any(|flag| flag == "aperfmperf") || rates.any(|other| other != rate) {
+        return None;
+    }
+    rate.parse().ok().map(|mhz: f64| (mhz * 1000.0).round() as u64)
+}
+
+/// The values of `name` in the text of `/proc/cpuinfo`.
+fn cpuinfo_fields<'a>(cpuinfo: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    fields.filter(move |(field, _)| field.trim() == name).map(|(_, value)| value.trim())
 }
 
 /// Text that CPUID returns in registers, without padding.
@@ -172,8 +177,20 @@ mod tests {
     fn fields_of_cpuinfo() {
         let cpuinfo =
             "processor\t: 0\nmicrocode\t: 0x2b000603\ncpu MHz\t\t: 1999.999\n\nprocessor\t: 1\n";
-        assert_eq!(cpuinfo_field(cpuinfo, "microcode"), Some("0x2b000603"));
-        assert_eq!(cpuinfo_field(cpuinfo, "flags"), None);
+        assert_eq!(cpuinfo_fields(cpuinfo, "microcode").next(), Some("0x2b000603"));
+        assert_eq!(cpuinfo_fields(cpuinfo, "flags").next(), None);
+    }
+
+    #[test]
+    fn the_clock_of_a_core_is_not_taken_for_the_rate_of_time_stamps() {
+        let cpuinfo = |flags: &str, rates: [&str; 2]| {
+            rates.map(|mhz| format!("flags\t\t: {flags}\ncpu MHz\t\t: {mhz}\n\n")).concat()
+        };
+        let same = ["2000.000"; 2];
+        assert_eq!(kernel_tsc_khz(&cpuinfo("fpu constant_tsc", same)), Some(2_000_000));
+        assert_eq!(kernel_tsc_khz(&cpuinfo("fpu aperfmperf", same)), None);
+        assert_eq!(kernel_tsc_khz(&cpuinfo("fpu", ["3393.624", "3387.120"])), None);
+        assert_eq!(kernel_tsc_khz(""), None);
     }
 
     #[test]

@@ -61,9 +61,7 @@ pub enum MeterError {
 /// A sample of the clock and what happened meanwhile.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The windows.
-    pub windows: Vec<Window>,
-    /// The clock in them.
+    /// The clock.
     pub estimate: Result<Estimate, Refusal>,
     /// What else happened.
     pub interference: Interference,
@@ -166,16 +164,25 @@ impl Meter {
 
     /// Takes `count` windows of about `window_us` microseconds one after the other, and the clock
     /// from them.
-    pub fn read(&self, count: usize, window_us: f64) -> Reading {
+    ///
+    /// # Errors
+    ///
+    /// See [`Refusal`].
+    pub fn read(&self, count: usize, window_us: f64) -> Result<Estimate, Refusal> {
         let turns = Meter::turns(window_us);
-        let cpu = place::here();
-        let marks = Marks::now(cpu);
         // The first window of a loop pays for its first visit to it.
         self.chain.window(turns);
         let windows: Vec<Window> = (0..count).map(|_| self.chain.window(turns)).collect();
-        let interference = marks.since(cpu);
-        let estimate = self.estimate(&windows, turns);
-        Reading { windows, estimate, interference }
+        self.estimate(&windows, turns)
+    }
+
+    /// The same, and what the kernel tells of the time that it took. To ask the kernel takes longer
+    /// than some short windows, and on a machine of many CPUs as long as a millisecond.
+    pub fn observe(&self, count: usize, window_us: f64) -> Reading {
+        let cpu = place::here();
+        let marks = Marks::now(cpu);
+        let estimate = self.read(count, window_us);
+        Reading { estimate, interference: marks.since(cpu) }
     }
 
     /// The clock in windows of so many turns.
@@ -266,10 +273,8 @@ mod tests {
         let meter = Meter::with_time_stamps(stamps()).unwrap();
         assert!(CHECK_RANGE.contains(&meter.self_check().ratio));
         // On a busy machine a reading may be refused, but not wrong.
-        let clocks: Vec<f64> = (0..40)
-            .filter_map(|_| meter.read(64, 1.0).estimate.ok())
-            .map(|estimate| estimate.hz)
-            .collect();
+        let clocks: Vec<f64> =
+            (0..40).filter_map(|_| meter.read(64, 1.0).ok()).map(|estimate| estimate.hz).collect();
         assert!(!clocks.is_empty());
         assert!(clocks.iter().all(|hz| (5e8..8e9).contains(hz)), "{clocks:?}");
     }
@@ -278,8 +283,8 @@ mod tests {
     fn long_and_short_windows_tell_the_same_clock() {
         let meter = Meter::with_time_stamps(stamps()).unwrap();
         let ratio = |_| {
-            let short = meter.read(32, 1.0).estimate.ok()?.hz;
-            let long = meter.read(32, 5.0).estimate.ok()?.hz;
+            let short = meter.read(32, 1.0).ok()?.hz;
+            let long = meter.read(32, 5.0).ok()?.hz;
             Some(short / long)
         };
         let middle = |_| median(&(0..60).filter_map(ratio).collect::<Vec<f64>>());

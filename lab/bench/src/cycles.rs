@@ -26,6 +26,14 @@ impl Clock {
         let seconds = meter.stamps().us(meter.window(TURNS).ticks()) / 1e6;
         Some((meter.cycles(TURNS) / seconds, seconds))
     }
+
+    /// Why what it told since it was set up is worth nothing, if the rate of the time stamps has
+    /// changed meanwhile, as in a virtual machine that moved to another host: it is set up anew.
+    pub fn reset(&mut self) -> Option<&'static str> {
+        self.0.as_ref().ok()?.stamps().confirm().err()?;
+        *self = Clock::here();
+        Some("the rate of the time stamps changed; a hypervisor has moved or stopped this machine")
+    }
 }
 
 #[cfg(test)]
@@ -37,5 +45,20 @@ mod tests {
         let refused = Clock(Err("the meter's self-check failed".to_owned()));
         assert_eq!(refused.look(), None);
         assert_eq!(refused.obstacle(), Some("the meter's self-check failed"));
+    }
+
+    #[test]
+    fn a_clock_of_another_host_is_set_up_anew() {
+        let mut clock = Clock::here();
+        let Ok(meter) = &clock.0 else {
+            eprintln!("not run: nothing can be metered here");
+            return;
+        };
+        let mut elsewhere = meter.stamps();
+        assert_eq!(clock.reset(), None);
+        elsewhere.hz *= 1.25;
+        clock = Clock(Meter::with_time_stamps(elsewhere).map_err(|error| error.to_string()));
+        assert!(clock.reset().is_some_and(|why| why.contains("changed")));
+        assert_eq!(clock.reset(), None);
     }
 }

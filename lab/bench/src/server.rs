@@ -259,6 +259,17 @@ pub enum ServerError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The system does not let anyone listen there.
+    #[error("cannot listen on {address}; ports below 1024 need root, and loopback has to be up")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// There are fewer ports than servers.
+    #[error("no port is left for a further server; give a lower --port")]
+    NoPortLeft,
     /// The server does not accept its configuration, key or certificate.
     #[error(
         "{program} does not accept its configuration, key or certificate \

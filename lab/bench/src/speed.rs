@@ -27,7 +27,7 @@ use openssl::error::ErrorStack;
 use thiserror::Error;
 use widelane_cpu::{Policy, Room, rooms};
 use widelane_meter::place;
-use widelane_results::{Results, Row};
+use widelane_results::{Pair, Results, Row};
 
 use self::contest::{Contest, Ours};
 pub(crate) use self::event::Entry;
@@ -183,7 +183,7 @@ pub fn run(
         true => provider(plan),
         false => Err("there are no messages".to_owned()),
     };
-    let clock = clock(results);
+    let mut clock = clock(results);
     let libraries = match &plan.libraries {
         Some((program, wanted)) if entries.iter().any(|entry| is_asked(entry, wanted)) => {
             Some(Libraries::start(program, wanted)?)
@@ -206,10 +206,14 @@ pub fn run(
         let window = plan.window(entry);
         let ours = subjects.iter().map(|subject| subject.who).filter(|who| who.is_ours());
         let precise = ours.map(|who| (who, Who::Openssl)).collect();
-        let (scenario, rounds, clock) = (&*scenario, plan.rounds, &clock);
-        let mut heat = Heat { scenario, subjects, outputs, rounds, window, precise, clock };
-        let pairs = heat.rounds(stop, observer)?;
-        rows::write(entry, heat.who(), contest.rooms(), &pairs, &mut results.rows);
+        let (path, rounds) = (&*scenario, plan.rounds);
+        let mut heat =
+            Heat { scenario: path, subjects, outputs, rounds, window, precise, clock: &clock };
+        let mut pairs = heat.rounds(stop, observer)?;
+        let who = heat.who();
+        drop(heat);
+        confirm(&mut clock, &mut pairs, &scenario, &mut results.notes);
+        rows::write(entry, who, contest.rooms(), &pairs, &mut results.rows);
         results.pairs.extend(pairs);
         results.duration_s = began.elapsed().as_secs_f64();
         observer.ended(results);
@@ -224,6 +228,15 @@ fn clock(results: &mut Results) -> Clock {
     let clock = Clock::here();
     results.notes.extend(clock.obstacle().map(|why| format!("Without cycles: {why}.")));
     clock
+}
+
+/// Takes the cycles out of `pairs` where the rate of the time stamps has changed amid them.
+fn confirm(clock: &mut Clock, pairs: &mut [Pair], scenario: &str, notes: &mut Vec<String>) {
+    let Some(why) = clock.reset() else { return };
+    notes.push(format!("{scenario} is without cycles: {why}."));
+    for measurement in pairs.iter_mut().flat_map(|pair| &mut pair.measurements) {
+        measurement.cycles_per_operation = None;
+    }
 }
 
 /// Our provider, or why it cannot be timed.

@@ -25,6 +25,7 @@ use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::{Machine, Policy};
 use widelane_meter::meter::MeterError;
 use widelane_meter::place::{self, NoSuchPlace};
+use widelane_meter::time_stamps::TimeStamps;
 
 use self::candidate::{ALWAYS_512, Candidate, NEVER_512};
 use self::crew::Crew;
@@ -110,6 +111,7 @@ pub fn run(
     turn: &mut dyn FnMut(u64, u64),
 ) -> Result<Record, TuneError> {
     let machine = Machine::detect();
+    let stamps = TimeStamps::calibrate(machine.tsc_khz).map_err(MeterError::from)?;
     let cpus = place::allowed();
     let materials: Vec<Material> =
         plan.workload.work.iter().map(Material::of).collect::<Result<_, _>>()?;
@@ -152,6 +154,7 @@ pub fn run(
         places.dedup();
         tour.stage(Stage::Confirmation, &places, &mut record)
     })?;
+    stamps.confirm().map_err(MeterError::from)?;
     Ok(record)
 }
 

@@ -1,55 +1,56 @@
 //! Results files of commands whose JSON is their own: for `widelane report`.
 
-use std::path::{Path, PathBuf};
-
 use widelane_bench::machine;
 use widelane_cli::system;
 use widelane_results::{Answer, Machine, Results, Row, Tone, Trace};
 
 use crate::measure;
+use crate::targets::WrittenFile;
 
 /// Whether and where what was found is kept.
 #[derive(clap::Args)]
 pub struct Keep {
     /// Also writes a results file, for `widelane report` (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
-    pub results: Option<PathBuf>,
+    pub results: Option<WrittenFile>,
 }
 
 impl Keep {
-    /// The file that results go to, behind its flag.
-    pub fn target(&self) -> (&str, Option<&Path>) {
-        ("--results", self.results.as_deref())
-    }
-
-    /// Writes what `fill` adds, measured on this machine from `created` on.
-    pub fn here(&self, created: &str, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
+    /// Writes what `fill` adds, measured on this machine from `created` on, to its end if it is
+    /// `complete`.
+    pub fn here(
+        &self,
+        created: &str,
+        complete: bool,
+        fill: impl FnOnce(&mut Results),
+    ) -> anyhow::Result<()> {
         let describe = || Ok(machine::describe(&measure::programs()?, &system::policy()?));
-        self.keep(created, describe, fill)
+        self.keep(created, complete, describe, fill)
     }
 
     /// The same, measured on a machine of which only the model and the CPUs are known.
     pub fn elsewhere(
         &self,
         created: &str,
-        model: &str,
-        cpus: usize,
+        complete: bool,
+        (model, cpus): (&str, usize),
         fill: impl FnOnce(&mut Results),
     ) -> anyhow::Result<()> {
         let known =
             Machine { model: Some(model.to_owned()), cpus: cpus as u32, ..Machine::default() };
-        self.keep(created, || Ok(known), fill)
+        self.keep(created, complete, || Ok(known), fill)
     }
 
     fn keep(
         &self,
         created: &str,
+        complete: bool,
         machine: impl FnOnce() -> anyhow::Result<Machine>,
         fill: impl FnOnce(&mut Results),
     ) -> anyhow::Result<()> {
         let Some(path) = &self.results else { return Ok(()) };
         let created = created.to_owned();
-        let mut results = Results { created, complete: true, ..measure::blank(machine()?) };
+        let mut results = Results { created, complete, ..measure::blank(machine()?) };
         fill(&mut results);
         measure::write_results(path, &results)
     }

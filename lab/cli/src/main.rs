@@ -57,8 +57,14 @@ fn command_line() -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    let parsed = CommandLine::from_arg_matches(&command_line().get_matches());
-    output::end_with(match parsed.unwrap_or_else(|error| error.exit()).command {
+    let mut command = command_line();
+    let matches = command.get_matches_mut();
+    let parsed = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    output::end_with(targets::check(&command, &matches).and_then(|()| run(parsed.command)))
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Compare(args) => compare::run(*args),
         #[cfg(feature = "load")]
         Command::Load(args) => load::run(&args),
@@ -72,7 +78,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Documents(args) => documents::run(&args, command_line()),
         Command::ServeEmbedded(args) => serve::run(args),
-    })
+    }
 }
 
 #[cfg(all(test, feature = "load"))]

@@ -2,9 +2,10 @@
 
 use std::env;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, clock_gettime};
 use widelane_bench::Observer;
@@ -13,7 +14,7 @@ use widelane_cli::libraries::Libraries;
 use widelane_cli::output;
 use widelane_cli::system::{self, write};
 use widelane_host::programs;
-use widelane_results::{Machine, Results, SCHEMA};
+use widelane_results::{Machine, Results, SCHEMA, Status};
 
 /// Servers, and the parts of widelane beside this program.
 pub fn programs() -> anyhow::Result<Programs> {
@@ -48,7 +49,31 @@ pub fn tell(results: &Results, json: Option<&Path>, html: Option<&Path>) -> anyh
     let shown = output::print(&widelane_report::terminal(results, &output::style()));
     let kept = json.map_or(Ok(()), |path| write_results(path, results));
     let drawn = html.map_or(Ok(()), |path| write(path, &widelane_report::html(results)));
-    shown.and(kept).and(drawn)
+    all([shown, kept, drawn])
+}
+
+/// All errors as one, each on a line of its own.
+pub fn all(outcomes: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut errors = outcomes.into_iter().filter_map(Result::err);
+    let Some(first) = errors.next() else { return Ok(()) };
+    let rest: String = errors.map(|error| format!("\n{error:#}")).collect();
+    if rest.is_empty() { Err(first) } else { bail!("{first:#}{rest}") }
+}
+
+/// The status where the measurements do not tell anything, as that of `tune --check`.
+pub const INCONCLUSIVE: u8 = 3;
+
+/// The status of measurements that were made to their end: they are inconclusive where there are
+/// comparisons, and none of them can be relied on.
+pub fn status(results: &Results) -> ExitCode {
+    let compared = results.rows.iter().filter(|row| row.rival.is_some());
+    let mut compared = compared.filter(|row| row.status != Status::NotApplicable).peekable();
+    if compared.peek().is_none() || compared.any(|row| row.status != Status::Rejected) {
+        return ExitCode::SUCCESS;
+    }
+    let complaint = "every comparison was rejected; remove the cause and repeat the run";
+    output::complain(&anyhow!(complaint));
+    ExitCode::from(INCONCLUSIVE)
 }
 
 /// Writes results so that a reader never sees half of them.
@@ -60,21 +85,19 @@ pub fn write_results(path: &Path, results: &Results) -> anyhow::Result<()> {
 pub struct Progress<'a> {
     bar: Option<ProgressBar>,
     json: Option<&'a Path>,
-    write_failure: Option<anyhow::Error>,
 }
 
 impl<'a> Progress<'a> {
     /// Follows a run whose partial results go to `json`.
     pub fn new(json: Option<&'a Path>) -> Self {
-        Progress { bar: None, json, write_failure: None }
+        Progress { bar: None, json }
     }
 
-    /// Takes the bar away, and returns an error if partial results could not be written.
-    pub fn finish(self) -> anyhow::Result<()> {
+    /// Takes the bar away.
+    pub fn finish(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        self.write_failure.map_or(Ok(()), Err)
     }
 }
 
@@ -102,10 +125,44 @@ impl Observer for Progress<'_> {
     }
 
     fn ended(&mut self, results: &Results) {
-        if let Some(path) = self.json
-            && let Err(error) = write_results(path, results)
-        {
-            self.write_failure.get_or_insert(error);
+        if let Some(path) = self.json {
+            // What comes last is written once more at the end, where an error ends the command.
+            drop(write_results(path, results));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_results::Row;
+
+    use super::*;
+
+    #[test]
+    fn only_a_run_whose_comparisons_were_all_rejected_is_inconclusive() {
+        let row = |rival: Option<&str>, status| Row {
+            rival: rival.map(str::to_owned),
+            status,
+            ..Row::default()
+        };
+        let compared = |status| row(Some("native"), status);
+        let of = |rows: &[Row]| {
+            let results = Results { rows: rows.to_vec(), ..Results::default() };
+            status(&results) == ExitCode::from(INCONCLUSIVE)
+        };
+        let (sound, rejected) = (compared(Status::Ok), compared(Status::Rejected));
+        let absent = compared(Status::NotApplicable);
+        assert!(of(&[row(None, Status::Ok), rejected.clone(), absent.clone()]));
+        assert!(!of(&[rejected, sound]));
+        assert!(!of(&[row(None, Status::Rejected), absent]));
+    }
+
+    #[test]
+    fn a_disk_that_is_full_does_not_hide_what_failed() {
+        let nowhere = Some(Path::new("/nonexistent/results.json"));
+        let told = tell(&Results::default(), nowhere, None);
+        let said = format!("{:#}", all([Err(anyhow!("nginx ended")), Ok(()), told]).unwrap_err());
+        assert!(said.starts_with("nginx ended\ncannot write /nonexistent/results.json"), "{said}");
+        assert!(all([Ok(()), Ok(())]).is_ok());
     }
 }

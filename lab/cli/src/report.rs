@@ -10,7 +10,7 @@ use widelane_cli::{output, system};
 use widelane_results::Results;
 use widelane_tables::Style;
 
-use crate::targets;
+use crate::targets::WrittenFile;
 
 /// Shows results files on the terminal, as Markdown, CSV or HTML
 ///
@@ -27,7 +27,7 @@ pub struct Args {
     format: Option<Format>,
     /// Writes there instead of standard output
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    output: Option<WrittenFile>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -67,7 +67,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             )
         })?,
     };
-    targets::spare([output], args.files.iter().map(|file| Some(file.as_path())))?;
     if format == Format::Html && args.files.len() > 1 {
         bail!("an HTML report shows one run; give one results file, or --format markdown");
     }

@@ -14,7 +14,8 @@ use widelane_cli::units;
 use widelane_results::{Answer, Machine, Results, Tone};
 
 use crate::compare::{has_twins, refuse_twins};
-use crate::{measure, targets};
+use crate::measure;
+use crate::targets::WrittenFile;
 
 /// Predicts CPU time and latency of handshakes from measured costs, for many workers or few
 ///
@@ -74,10 +75,10 @@ pub struct Args {
     seed: u64,
     /// Writes the results as JSON (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<WrittenFile>,
     /// Writes a report that needs nothing but a browser
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    html: Option<WrittenFile>,
 }
 
 const EXAMPLES: &str = "\
@@ -90,7 +91,7 @@ Examples:
 enum Combine {
     /// Each worker executes its own
     Off,
-    /// All workers' operations wait together
+    /// A worker that waits leaves its operations for others, which execute them with their own
     On,
     /// One after the other
     Both,
@@ -119,6 +120,9 @@ impl Args {
     fn plan(&self, costs: Costs) -> anyhow::Result<Plan> {
         if self.rest.is_zero() {
             bail!("--rest is above zero: a handshake is more than its operations");
+        }
+        if self.combine == Combine::On && self.workers.contains(&1) {
+            bail!("--combine on takes two --workers or more: one has nobody to combine with");
         }
         Ok(Plan {
             costs,
@@ -151,7 +155,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ("--load", has_twins(&args.load)),
     ])?;
     let (json, html) = (args.json.as_deref(), args.html.as_deref());
-    targets::check([("--json", json), ("--html", html)], [args.speed.as_deref()])?;
     let (costs, speed) = args.costs()?;
     let plan = args.plan(costs)?;
     // The figures are of the machine whose costs these are; of costs alone it is not known.

@@ -12,9 +12,12 @@ use widelane_bench::speed::{self, Event, Library, Plan, UnknownAlgorithm};
 use widelane_cli::system;
 use widelane_cpu::Room;
 
-use crate::{measure, rival, targets};
+use crate::targets::WrittenFile;
+use crate::{measure, rival};
 
 /// Times the algorithms alone, room by room, beside OpenSSL's own and other libraries
+///
+/// Exits with 3 if every comparison was rejected.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -52,10 +55,10 @@ pub struct Args {
     seconds: Option<Duration>,
     /// Writes the results as JSON (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<WrittenFile>,
     /// Writes a report that needs nothing but a browser
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    html: Option<WrittenFile>,
 }
 
 const EXAMPLES: &str = "\
@@ -143,7 +146,6 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    targets::check([("--json", args.json.as_deref()), ("--html", args.html.as_deref())], [])?;
     let programs = measure::programs()?;
     let resolved = system::policy()?;
     let events = events(&args);
@@ -169,7 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         speed::run(&plan, &resolved.policy, &mut results, &stop, &mut progress)
     };
-    let kept = progress.finish();
+    progress.finish();
     if results.rows.is_empty()
         && let Err(error) = outcome
     {
@@ -182,9 +184,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
              PATH; {BUILD_RIVAL}."
         ));
     }
-    measure::tell(&results, args.json.as_deref(), args.html.as_deref()).and(kept)?;
-    outcome?;
-    Ok(ExitCode::SUCCESS)
+    let told = measure::tell(&results, args.json.as_deref(), args.html.as_deref());
+    measure::all([outcome.map_err(Into::into), told])?;
+    Ok(measure::status(&results))
 }
 
 /// Sizes or numbers of jobs, each once, the smallest first.

@@ -1,47 +1,74 @@
-//! Files that results go to: whether they can be written is found out before anything is done.
+//! Files that commands write: whether they can be written is found out before anything is done.
 
+use std::ffi::{OsStr, OsString};
+use std::ops::Deref;
 use std::path::{self, Path, PathBuf};
 
 use anyhow::bail;
+use clap::{ArgMatches, Command};
 use widelane_cli::system;
 
-/// Makes sure that each of the files that are wanted, by the flag that names it, can be written,
-/// and that none would replace another one, or one that is read.
-pub fn check<'a>(
-    files: impl IntoIterator<Item = (&'a str, Option<&'a Path>)>,
-    read: impl IntoIterator<Item = Option<&'a Path>>,
-) -> anyhow::Result<()> {
-    let files: Vec<_> = files.into_iter().collect();
-    let mut known: Vec<(PathBuf, &str)> = Vec::new();
-    for &(flag, path) in &files {
-        let Some(path) = path else { continue };
+/// An argument that names a file to write: [`check`] knows it by its type.
+#[derive(Clone, Debug)]
+pub struct WrittenFile(PathBuf);
+
+impl From<OsString> for WrittenFile {
+    fn from(path: OsString) -> Self {
+        WrittenFile(path.into())
+    }
+}
+
+impl Deref for WrittenFile {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// Makes sure that each of the files that the arguments of `command` want written can be written,
+/// and that none would replace another one, or a file that any other argument names, whatever that
+/// is for: a flag that reads one cannot be forgotten here.
+pub fn check(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(name)
+    {
+        return check(command, matches);
+    }
+    let (mut written, mut others) = (Vec::<(PathBuf, &Path, &str)>::new(), Vec::new());
+    for argument in command.get_arguments() {
+        let id = argument.get_id().as_str();
+        let Ok(Some(path)) = matches.try_get_one::<WrittenFile>(id) else {
+            let values = matches.try_get_raw(id).ok().flatten().into_iter().flatten();
+            others.extend(values.flat_map(paths).filter_map(|path| identity(&path)));
+            continue;
+        };
+        let flag = argument.get_long().unwrap_or(id);
         if let Some(obstacle) = system::obstacle_to_write(path) {
             bail!(
-                "cannot write {}: {obstacle}; name another file by {flag}; nothing was done",
+                "cannot write {}: {obstacle}; name another file by --{flag}; nothing was done",
                 path.display()
             );
         }
         let Some(identity) = identity(path) else { continue };
-        if let Some((_, other)) = known.iter().find(|(known, _)| *known == identity) {
-            bail!("{other} and {flag} name the same file, {}", path.display());
+        if let Some((.., other)) = written.iter().find(|(known, ..)| *known == identity) {
+            bail!("--{other} and --{flag} name the same file, {}", path.display());
         }
-        known.push((identity, flag));
+        written.push((identity, &**path, flag));
     }
-    spare(files.iter().map(|(_, path)| *path), read)
-}
-
-/// Makes sure that none of the files that are wanted is one that is read.
-pub fn spare<'a>(
-    files: impl IntoIterator<Item = Option<&'a Path>>,
-    read: impl IntoIterator<Item = Option<&'a Path>>,
-) -> anyhow::Result<()> {
-    let read: Vec<_> = read.into_iter().flatten().filter_map(identity).collect();
-    for path in files.into_iter().flatten() {
-        if identity(path).is_some_and(|own| read.contains(&own)) {
-            bail!("{} is read: name another file to be written", path.display());
-        }
+    if let Some((_, path, flag)) = written.iter().find(|(known, ..)| others.contains(known)) {
+        bail!(
+            "another argument names {} as well: name another file to be written by --{flag}",
+            path.display()
+        );
     }
     Ok(())
+}
+
+/// The paths that a value may stand for: itself, and the parts of `CHAIN:KEY=WEIGHT,…`.
+fn paths(value: &OsStr) -> Vec<PathBuf> {
+    let parts = value.to_str().unwrap_or_default().split([':', ',', '=']).map(PathBuf::from);
+    parts.chain([value.into()]).collect()
 }
 
 /// The file that a path names, however it is spelled, whether it is there or not; nothing for a
@@ -52,4 +79,16 @@ fn identity(path: &Path) -> Option<PathBuf> {
     }
     let whole = path::absolute(path).ok()?;
     Some(whole.parent()?.canonicalize().ok()?.join(whole.file_name()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_may_hold_several_paths() {
+        let found = paths(OsStr::new("chain.pem:key.pem=70,none=30"));
+        assert!(found.contains(&PathBuf::from("key.pem")), "{found:?}");
+        assert!(paths(OsStr::new("a:b")).contains(&PathBuf::from("a:b")));
+    }
 }

@@ -20,9 +20,8 @@ use widelane_cpu::policy::{self, LaneCpus};
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
-use crate::compare::INCONCLUSIVE;
 use crate::keep::{Keep, answer, ratio_row, row};
-use crate::targets;
+use crate::measure::INCONCLUSIVE;
 
 /// Finds the width policy under which this machine gets most done, and writes it to a file
 ///
@@ -102,8 +101,6 @@ struct Recorded {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let read = [args.replay.as_deref(), Some(args.file.as_path())];
-    targets::check([args.keep.target()], read)?;
     let writes = !args.check && !args.dry_run && args.replay.is_none();
     if writes {
         may_write(&args.file)?;
@@ -118,10 +115,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // What was found is shown even where it cannot be written.
     let kept = match &args.replay {
         Some(_) => {
-            let (model, cpus) = (&record.model, record.cpus.len());
-            args.keep.elsewhere(&record.created, model, cpus, fill)
+            let machine = (record.model.as_str(), record.cpus.len());
+            args.keep.elsewhere(&record.created, true, machine, fill)
         }
-        None => args.keep.here(&record.created, fill),
+        None => args.keep.here(&record.created, true, fill),
     };
     let text = file::render(&record, &verdict, before.as_ref());
     if let Some(text) = text.as_ref().filter(|_| writes) {
@@ -142,12 +139,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             output::print(&written(&args.file))?;
         }
     }
-    kept?;
     let (status, complaint) = ending(args.check, &args.file, &record.candidates, &verdict.decision);
     if let Some(complaint) = complaint {
         output::complain(&anyhow!(complaint));
     }
-    Ok(ExitCode::from(status))
+    kept.map(|()| ExitCode::from(status))
 }
 
 /// The exit status, and what is complained of.

@@ -1,6 +1,7 @@
 //! An agent: waits on the bus, carries out one load at a time, reports what it counts.
 
 use std::net::SocketAddr;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -222,15 +223,15 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
             return Err(Refusal::Start("more than a minute away"));
         }
         let stop = Arc::new(AtomicBool::new(false));
-        (self.tell)(&Event::Accepted { run: run.to_owned(), target: plan.target });
+        let target = plan.target;
         let (origin, told) = (self.origin, told.clone());
         let (name, stopped) = (run.to_owned(), Arc::clone(&stop));
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             // The agent leaves only after the load.
             let tell = |what| drop(told.send((name.clone(), what)));
-            let over = work(&plan, &course, origin, start, &stopped, tell);
-            tell(over.unwrap_or_else(|error| What::Failed(text(&error))));
-        });
+            tell(or_failed(|| work(&plan, &course, origin, start, &stopped, tell)));
+        })?;
+        (self.tell)(&Event::Accepted { run: run.to_owned(), target });
         self.load = Some(UnderWay { run: run.to_owned(), stop, director_heard: now });
         Ok(())
     }
@@ -279,6 +280,14 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
     }
 }
 
+/// How a load ended, also where it panicked: the agent waits for that, and is busy until then.
+fn or_failed(load: impl FnOnce() -> Result<What, GivenUp>) -> What {
+    match panic::catch_unwind(AssertUnwindSafe(load)) {
+        Ok(ended) => ended.unwrap_or_else(|error| What::Failed(text(&error))),
+        Err(_) => What::Failed("the load panicked; the agent's log says where".to_owned()),
+    }
+}
+
 /// One load, from its instant to its end.
 fn work(
     plan: &Plan,
@@ -324,4 +333,15 @@ fn text(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_panics_has_failed() {
+        let what = or_failed(|| panic!("a defect"));
+        assert!(matches!(what, What::Failed(reason) if reason.contains("panicked")));
+    }
 }

@@ -1,5 +1,6 @@
 //! A load as it travels, and what an agent checks before it takes part.
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
@@ -111,6 +112,9 @@ pub enum Refusal {
          clocks jump"
     )]
     Start(&'static str),
+    /// The system has no thread for it.
+    #[error("this host has no thread for the load: {0}; raise its limit of processes")]
+    Thread(#[from] io::Error),
 }
 
 impl Specification {

@@ -21,6 +21,12 @@ pub enum ReadError {
     /// It is JSON, but not a results file.
     #[error("not a results file: {0}; expected an object with \"schema\": \"{SCHEMA}\"")]
     NotResults(serde_json::Error),
+    /// A results file with something in it that this version does not know.
+    #[error(
+        "these results are of a later version of widelane, or damaged: {0}; use the widelane \
+         version that wrote them, or repeat the run"
+    )]
+    Unknown(serde_json::Error),
     /// A results file of another version.
     #[error(
         "results of schema {found:?}, but this widelane reads {} only; \
@@ -44,11 +50,12 @@ impl Results {
         struct Header {
             schema: String,
         }
-        let Header { schema } = serde_json::from_str(text).map_err(classify)?;
+        let Header { schema } =
+            serde_json::from_str(text).map_err(|error| classify(error, ReadError::NotResults))?;
         if !READABLE.contains(&schema.as_str()) {
             return Err(ReadError::OtherSchema { found: schema });
         }
-        serde_json::from_str(text).map_err(classify)
+        serde_json::from_str(text).map_err(|error| classify(error, ReadError::Unknown))
     }
 
     /// The results as pretty-printed JSON with a final newline.
@@ -59,9 +66,9 @@ impl Results {
     }
 }
 
-fn classify(error: serde_json::Error) -> ReadError {
+fn classify(error: serde_json::Error, otherwise: fn(serde_json::Error) -> ReadError) -> ReadError {
     match error.classify() {
         Category::Eof => ReadError::Truncated { line: error.line() },
-        _ => ReadError::NotResults(error),
+        _ => otherwise(error),
     }
 }

@@ -38,8 +38,7 @@ impl Clocks {
         }
         place::stay_on(cpu).ok()?;
         let meter = self.meters.entry(cpu).or_insert_with(|| Meter::with_time_stamps(stamps).ok());
-        let estimate =
-            meter.as_ref().and_then(|meter| meter.read(WINDOWS, WINDOW_US).estimate.ok());
+        let estimate = meter.as_ref().and_then(|meter| meter.read(WINDOWS, WINDOW_US).ok());
         place::roam(&self.home);
         estimate.map(|estimate| estimate.hz)
     }

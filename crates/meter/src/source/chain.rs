@@ -26,7 +26,7 @@ impl Source for ChainSource {
 
     fn clock_hz(&mut self) -> Result<f64, Unavailable> {
         let meter = self.0.as_ref().map_err(|error| Unavailable(error.to_string()))?;
-        let estimate = meter.read(2000, 5.0).estimate;
+        let estimate = meter.read(2000, 5.0);
         Ok(estimate.map_err(|refusal| Unavailable(refusal.to_string()))?.hz)
     }
 }

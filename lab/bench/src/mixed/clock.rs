@@ -14,7 +14,8 @@ use crate::stats::median;
 /// From one look to the next.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// Windows of a look, and how long one is, microseconds: half a percent of the time in all.
+/// Windows of a look, and how long one is, microseconds: half a percent of the time in all, as no
+/// look asks the kernel anything.
 const WINDOWS: (usize, f64) = (24, 2.0);
 
 /// The meter of one CPU; none where nothing can be metered.
@@ -32,7 +33,7 @@ impl Clock {
         Clock(there.flatten())
     }
 
-    /// Does `work`, and meters meanwhile: the median, MHz.
+    /// Does `work`, and meters meanwhile: the median, MHz, if the rate of the time stamps stayed.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Option<f64>) {
         let Some((cpu, meter)) = self.0 else { return (work(), None) };
         let over = AtomicBool::new(false);
@@ -42,7 +43,7 @@ impl Clock {
                 if place::stay_on(cpu).is_ok() {
                     while !over.load(Ordering::Relaxed) {
                         let (count, window_us) = WINDOWS;
-                        clocks.extend(meter.read(count, window_us).estimate.map(|found| found.hz));
+                        clocks.extend(meter.read(count, window_us).map(|found| found.hz));
                         thread::sleep(EVERY);
                     }
                 }
@@ -50,7 +51,8 @@ impl Clock {
             });
             let done = work();
             over.store(true, Ordering::Relaxed);
-            (done, looks.join().unwrap_or_default())
+            let mhz = looks.join().unwrap_or_default();
+            (done, mhz.filter(|_| meter.stamps().confirm().is_ok()))
         })
     }
 }

@@ -148,8 +148,8 @@ pub fn haproxy(
         let front = format!("    use_backend origin if {{ path_beg {PREFIX} }}\n");
         (front, format!("backend origin\n    server origin {}\n", content.origin()))
     });
-    let certificates: String =
-        identities.iter().map(|identity| format!(" crt {}", identity.bundle.display())).collect();
+    let certificate = |identity: &Identity| format!(" crt \"{}\"", identity.bundle.display());
+    let certificates: String = identities.iter().map(certificate).collect();
     let threads = threads(workers);
     let mode = if asynchronous { "    ssl-mode-async\n" } else { "" };
     format!(
@@ -185,7 +185,7 @@ pub fn haproxy_with_quic(text: &str, address: SocketAddr) -> String {
 /// The same, which serves clients only that show a certificate, by an intermediate authority of the
 /// one in the file `authority`.
 pub fn haproxy_with_client_certificates(text: &str, authority: &Path) -> String {
-    let demand = format!(" ca-file {} verify required backlog ", authority.display());
+    let demand = format!(" ca-file \"{}\" verify required backlog ", authority.display());
     text.replacen(" backlog ", &demand, 1)
 }
 
@@ -254,8 +254,8 @@ mod tests {
         assert!(with_quic.contains("listen 127.0.0.1:4433 ssl backlog"), "{with_quic}");
         let text = haproxy(address, &identities, None, false, &workers, "X25519");
         let with_quic = haproxy_with_quic(&text, address);
-        assert!(with_quic.contains("    bind quic4@127.0.0.1:4433 ssl crt /b alpn h3\n"));
-        assert!(with_quic.contains("    bind 127.0.0.1:4433 ssl crt /b backlog"), "{with_quic}");
+        assert!(with_quic.contains("    bind quic4@127.0.0.1:4433 ssl crt \"/b\" alpn h3\n"));
+        assert!(with_quic.contains("    bind 127.0.0.1:4433 ssl crt \"/b\" backlog"));
         assert!(with_quic.starts_with("global\n    limited-quic\n"), "{with_quic}");
     }
 
@@ -263,18 +263,18 @@ mod tests {
     fn certificates_of_clients_are_demanded_and_verified() {
         let address = SocketAddr::from(([127, 0, 0, 1], 4433));
         let (identities, workers) = ([identity()], Workers::on_each(&[]));
-        let authority = Path::new("/a");
+        let authority = Path::new("/a b");
         let text =
             nginx(address, &identities, None, None, &workers, "X25519", Path::new("/directory"));
         let demands = nginx_with_client_certificates(&text, authority);
         for line in
-            ["ssl_client_certificate \"/a\";", "ssl_verify_client on;", "ssl_verify_depth 2;"]
+            ["ssl_client_certificate \"/a b\";", "ssl_verify_client on;", "ssl_verify_depth 2;"]
         {
             assert!(demands.contains(&format!("        {line}\n")), "{demands}");
         }
         let text = haproxy(address, &identities, None, false, &workers, "X25519");
         let demands = haproxy_with_client_certificates(&text, authority);
-        let bind = "bind 127.0.0.1:4433 ssl crt /b ca-file /a verify required backlog 4096\n";
+        let bind = "bind 127.0.0.1:4433 ssl crt \"/b\" ca-file \"/a b\" verify required backlog";
         assert!(demands.contains(bind), "{demands}");
     }
 

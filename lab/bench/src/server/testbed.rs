@@ -2,8 +2,11 @@
 //! connections.
 
 use std::fs::{self, Permissions};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -45,7 +48,8 @@ pub struct Testbed {
     workers: Workers,
     /// Where servers listen.
     host: Ipv4Addr,
-    port_next: Option<u16>,
+    /// The ports that are left, where they were chosen.
+    ports: Option<RangeInclusive<u16>>,
     content: Option<Content>,
     /// Groups that servers offer beside the usual ones, in front of them.
     groups: Vec<Group>,
@@ -80,7 +84,7 @@ impl Testbed {
             programs,
             workers: Workers::on_each(cpus),
             host: Ipv4Addr::LOCALHOST,
-            port_next: port_first,
+            ports: port_first.map(|first| first..=u16::MAX),
             content: None,
             groups: Vec::new(),
             quic: false,
@@ -220,13 +224,16 @@ impl Testbed {
     }
 
     fn address(&mut self) -> Result<SocketAddr, ServerError> {
-        let port = self.port_next.unwrap_or(0);
-        let listener = TcpListener::bind((self.host, port))
-            .map_err(|source| ServerError::PortInUse { port, source })?;
-        if let Some(next) = &mut self.port_next {
-            *next = next.saturating_add(1);
-        }
-        listener.local_addr().map_err(|source| ServerError::PortInUse { port, source })
+        let port = match &mut self.ports {
+            Some(ports) => ports.next().ok_or(ServerError::NoPortLeft)?,
+            None => 0,
+        };
+        let address = SocketAddr::from((self.host, port));
+        let listening = TcpListener::bind(address).and_then(|listener| listener.local_addr());
+        listening.map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => ServerError::PortInUse { port, source },
+            _ => ServerError::Address { address, source },
+        })
     }
 
     /// The whole command of a server, its configuration written to `directory` and checked.
@@ -428,13 +435,15 @@ pub(super) fn check(command: &mut Command) -> Result<(), ServerError> {
     run(command, |program, output| ServerError::Rejected { program, output })
 }
 
-/// Runs `command` to its end; if it fails, an error is made of its name and of what it says.
+/// Runs `command` to its end; if it fails, an error is made of its name and of what it says. In a
+/// group of its own, so that Ctrl-C is no failure of it.
 pub(super) fn run(
     command: &mut Command,
     failed: impl FnOnce(String, String) -> ServerError,
 ) -> Result<(), ServerError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command
+        .process_group(0)
         .output()
         .map_err(|source| ServerError::Start { program: program.clone(), source })?;
     if output.status.success() {

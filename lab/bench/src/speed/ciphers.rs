@@ -61,7 +61,7 @@ pub fn run(
         default_cipher(cipher).map_err(|source| SpeedError::Cipher { cipher, source })
     };
     let provider = super::provider(plan);
-    let clock = super::clock(results);
+    let mut clock = super::clock(results);
     for size in sizes {
         let scenario = format!("cipher-compare/{size}");
         observer.began(&scenario);
@@ -91,8 +91,11 @@ pub fn run(
             precise,
             clock: &clock,
         };
-        let pairs = heat.rounds(stop, observer)?;
-        write_rows(&scenario, size, &heat.who(), &pairs, &mut results.rows);
+        let mut pairs = heat.rounds(stop, observer)?;
+        let who = heat.who();
+        drop(heat);
+        super::confirm(&mut clock, &mut pairs, &scenario, &mut results.notes);
+        write_rows(&scenario, size, &who, &pairs, &mut results.rows);
         results.pairs.extend(pairs);
         results.duration_s = began.elapsed().as_secs_f64();
         observer.ended(results);

@@ -223,7 +223,7 @@ fn slice(
     meter.rest(REST_US);
     let (count, window_us) = AMBIENT;
     let mhz = |hz: f64| hz / 1e6;
-    let ambient_mhz = meter.read(count, window_us).estimate.ok().map(|found| mhz(found.hz));
+    let ambient_mhz = meter.read(count, window_us).ok().map(|found| mhz(found.hz));
     let ticks = |us: f64| meter.stamps().ticks(us);
     let mut queue = Queue::new(workload, &order.costs_us, hands);
     let until = time_stamp() + ticks(WARM_UP_US);

@@ -297,6 +297,22 @@ fn busy_port_is_named_with_the_remedy() {
 }
 
 #[test]
+fn a_port_is_called_in_use_only_if_it_is() {
+    let nothing = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &[]);
+    let start = |testbed: &mut Testbed| {
+        testbed.start(ServerKind::Nginx, Subject::Native, &[]).err().unwrap()
+    };
+    let mut testbed = Testbed::open(nothing.clone(), &[], Some(u16::MAX)).unwrap();
+    assert!(!matches!(start(&mut testbed), ServerError::NoPortLeft));
+    assert!(matches!(start(&mut testbed), ServerError::NoPortLeft));
+    // An address for documentation, which no host has.
+    let mut testbed = Testbed::open(nothing, &[], None).unwrap();
+    testbed.listen_on(Ipv4Addr::new(192, 0, 2, 1));
+    let error = start(&mut testbed);
+    assert!(matches!(error, ServerError::Address { .. }), "{error}");
+}
+
+#[test]
 fn missing_program_is_named() {
     let nothing = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &[]);
     let mut testbed = Testbed::open(nothing, &[], None).unwrap();

@@ -6,6 +6,7 @@ mod updates;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -23,7 +24,8 @@ use self::built::Built;
 use super::build::limits;
 use super::input::{self, Format};
 use super::rival::{self, Rival};
-use crate::{measure, targets};
+use crate::measure;
+use crate::targets::WrittenFile;
 
 /// Measures lookups in every room, and beside DPDK's rte_acl where its rival program is installed
 ///
@@ -68,7 +70,7 @@ pub struct Args {
     memory_max: usize,
     /// Writes the results as JSON (docs/formats/results.md)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<WrittenFile>,
 }
 
 /// The rooms that lookups have.
@@ -79,11 +81,12 @@ const RIVAL: &str = "rte_acl";
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let read = args.rules.iter().map(|rules| Some(rules.as_path())).chain([args.trace.as_deref()]);
-    targets::check([("--json", args.json.as_deref())], read)?;
     check_names(&args.rules)?;
+    let sets =
+        args.rules.iter().map(|path| Set::read(path, args)).collect::<Result<Vec<_>, _>>()?;
+    let stop = system::stop_on_signals()?;
     if let Some(rate) = args.updates {
-        return updates::run(args, rate);
+        return updates::run(args, &sets, rate, &stop);
     }
     let resolved = system::policy()?;
     let mut results = measure::blank(machine::describe(&measure::programs()?, &resolved));
@@ -92,30 +95,54 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     place::stay_on(cpu)?;
     let began = Instant::now();
     let mut blocks = Vec::new();
-    for path in &args.rules {
-        let set = input::rules(path, args.format)?;
-        let flows = flows(args, path, &set)?;
-        let mut bench = Bench::new(path, &set, flows, args, &resolved.policy)?;
+    let outcome = sets.iter().try_for_each(|set| {
+        let mut bench = Bench::new(set, args, &resolved.policy)?;
         if let Some(program) = &program {
             bench.meet(program, cpu)?;
         }
-        bench.measure(args, &mut results)?;
+        let measured = bench.measure(args, &stop, &mut results);
         blocks.extend(bench.blocks(&results));
-    }
+        // What cannot be written now is written at the end, where an error ends the command.
+        drop(args.keep(&results));
+        measured
+    });
     if program.is_none() && !args.alone {
         let note = "Without a rival: build it with `cargo install --path rivals/rte_acl` (needs \
                     Debian's libdpdk-dev), or name it with --rival.";
         blocks.push(Block::Text(note.to_owned()));
         results.notes.push(note.to_owned());
     }
-    results.duration_s = began.elapsed().as_secs_f64();
-    results.complete = true;
-    let shown = output::print(&widelane_tables::show(blocks, &output::style()));
-    if let Some(path) = &args.json {
-        measure::write_results(path, &results)?;
+    args.finish(results, began, blocks, outcome)
+}
+
+impl Args {
+    /// Writes what there is, if that is wanted.
+    fn keep(&self, results: &Results) -> anyhow::Result<()> {
+        self.json.as_ref().map_or(Ok(()), |path| measure::write_results(path, results))
     }
-    shown?;
-    Ok(ExitCode::SUCCESS)
+
+    /// Shows and keeps what was measured, to the end or not.
+    fn finish(
+        &self,
+        mut results: Results,
+        began: Instant,
+        blocks: Vec<Block>,
+        outcome: anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        results.duration_s = began.elapsed().as_secs_f64();
+        results.complete = outcome.is_ok();
+        let shown = output::print(&widelane_tables::show(blocks, &output::style()));
+        measure::all([outcome, shown, self.keep(&results)])?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Makes an error of it that a signal has come.
+fn go_on(stop: &AtomicBool) -> anyhow::Result<()> {
+    if stop.load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    Ok(())
 }
 
 /// The CPU to measure on: the one wanted, or the last one allowed.
@@ -123,15 +150,26 @@ fn cpu(wanted: Option<usize>, allowed: &[usize]) -> anyhow::Result<usize> {
     wanted.or(allowed.last().copied()).context("no CPU is allowed")
 }
 
-fn flows(args: &Args, path: &Path, set: &RuleSet) -> anyhow::Result<Vec<Flow>> {
-    let flows = match &args.trace {
-        Some(trace) => input::trace(trace, &set.layout)?,
-        None => Flow::drawn(set, args.flows as usize, 1)
-            .with_context(|| format!("{} needs --trace: it has other fields", path.display()))?,
-    };
-    match &args.trace {
-        Some(trace) if flows.is_empty() => bail!("{} has no flows", trace.display()),
-        _ => Ok(flows),
+/// Rules, and the flows that are looked up in them.
+struct Set<'a> {
+    path: &'a Path,
+    rules: RuleSet,
+    flows: Vec<Flow>,
+}
+
+impl<'a> Set<'a> {
+    fn read(path: &'a Path, args: &Args) -> anyhow::Result<Self> {
+        let rules = input::rules(path, args.format)?;
+        let flows = match &args.trace {
+            Some(trace) => input::trace(trace, &rules.layout)?,
+            None => Flow::drawn(&rules, args.flows as usize, 1).with_context(|| {
+                format!("{} needs --trace: it has other fields", path.display())
+            })?,
+        };
+        match &args.trace {
+            Some(trace) if flows.is_empty() => bail!("{} has no flows", trace.display()),
+            _ => Ok(Set { path, rules, flows }),
+        }
     }
 }
 
@@ -156,10 +194,10 @@ fn name(path: &Path) -> String {
 }
 
 /// One rule set with all that are measured on it.
-struct Bench {
+struct Bench<'a> {
     name: String,
     set: RuleSet,
-    flows: Vec<Flow>,
+    flows: &'a [Flow],
     contenders: Vec<Classifier>,
     closed: Vec<(Room, String)>,
     built: Built,
@@ -171,15 +209,10 @@ struct Bench {
 /// each lookup.
 type Round = (f64, Option<f64>);
 
-impl Bench {
-    fn new(
-        path: &Path,
-        set: &RuleSet,
-        flows: Vec<Flow>,
-        args: &Args,
-        policy: &Policy,
-    ) -> anyhow::Result<Self> {
-        let set = set.numbered();
+impl<'a> Bench<'a> {
+    fn new(set: &'a Set<'_>, args: &Args, policy: &Policy) -> anyhow::Result<Self> {
+        let Set { path, rules, flows } = set;
+        let set = rules.numbered();
         let build = || Table::build(&set, &limits(args.memory_max));
         let (table, built) = built::watch(build, Table::bytes)
             .with_context(|| format!("cannot build a table of {}", path.display()))?;
@@ -208,7 +241,7 @@ impl Bench {
     /// Starts the rival, and compares all results with its own.
     fn meet(&mut self, program: &Path, cpu: usize) -> anyhow::Result<()> {
         let algorithm = if Room::Avx512.is_supported() { "avx512x32" } else { "avx2" };
-        let mut rival = Rival::start(program, &self.set, &self.flows, cpu)?;
+        let mut rival = Rival::start(program, &self.set, self.flows, cpu)?;
         let wanted = rival.results(algorithm)?;
         let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
         for contender in &self.contenders {
@@ -232,13 +265,19 @@ impl Bench {
         Ok(())
     }
 
-    fn measure(&mut self, args: &Args, results: &mut Results) -> anyhow::Result<()> {
+    fn measure(
+        &mut self,
+        args: &Args,
+        stop: &AtomicBool,
+        results: &mut Results,
+    ) -> anyhow::Result<()> {
         let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
         let passes = LOOKUPS.div_ceil(packets.len());
         for &burst in &args.burst {
             let burst = burst as usize;
             let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); self.contenders.len() + 1];
             for round in 0..args.rounds {
+                go_on(stop)?;
                 let mut order: Vec<usize> = (0..rounds.len()).collect();
                 if round % 2 == 1 {
                     order.reverse();
@@ -253,14 +292,25 @@ impl Bench {
                     rounds[subject].push((ns, cycles));
                 }
             }
-            self.record(burst, &rounds, results);
+            let changed = self.clock.reset();
+            if changed.is_some() {
+                rounds.iter_mut().flatten().for_each(|round| round.1 = None);
+            }
+            self.record(burst, &rounds, changed, results);
         }
         let rival = self.rival.as_ref().map(|(rival, _)| Built::from(&rival.ready));
         results.rows.extend(self.built.rows(&self.name, rival.as_ref().map(|of| (RIVAL, of))));
         Ok(())
     }
 
-    fn record(&self, burst: usize, rounds: &[Vec<Round>], results: &mut Results) {
+    /// Adds the rows of one length of bursts; `changed` says why the clock told nothing amid them.
+    fn record(
+        &self,
+        burst: usize,
+        rounds: &[Vec<Round>],
+        changed: Option<&str>,
+        results: &mut Results,
+    ) {
         let scenario = format!("acl/{}/burst{burst}", self.name);
         let rival = rounds.last().filter(|rounds| !rounds.is_empty());
         let named = |room: Option<Room>| Row {
@@ -281,7 +331,7 @@ impl Bench {
                 });
                 let ratio = pairs.and_then(|pairs: Vec<(f64, f64)>| stats::ratio(&pairs));
                 let value = stats::median(&own.iter().filter_map(of).collect::<Vec<_>>());
-                let obstacle = self.clock.obstacle().filter(|_| value.is_none());
+                let obstacle = changed.or(self.clock.obstacle()).filter(|_| value.is_none());
                 results.rows.push(Row {
                     metric: metric.to_owned(),
                     unit: unit.to_owned(),

@@ -11,7 +11,7 @@ use widelane_classify::{Limits, build};
 use widelane_cli::output;
 
 use super::input::{self, Format};
-use crate::targets;
+use crate::targets::WrittenFile;
 
 /// Builds a table, and says how the rules were divided
 #[derive(clap::Args)]
@@ -23,7 +23,7 @@ pub struct Args {
     format: Format,
     /// Writes the table; `widelane acl classify` maps it
     #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    output: Option<WrittenFile>,
     /// The largest table allowed, MiB
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory_max: usize,
@@ -74,7 +74,6 @@ impl Built {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    targets::check([("--output", args.output.as_deref())], [Some(args.rules.as_path())])?;
     let set = input::rules(&args.rules, args.format)?;
     let limits = limits(args.memory_max);
     let began = Instant::now();

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use widelane_bench::compare::{CompareError, Protection};
@@ -25,7 +25,8 @@ use widelane_results::{Results, Status};
 use self::values::{group, keys, round_trip, server_cores, size, tls_version, wait_max};
 pub use self::values::{has_twins, load, refuse_twins};
 use crate::files::raise_file_limit;
-use crate::{measure, targets};
+use crate::measure;
+use crate::targets::WrittenFile;
 
 /// Measures what Widelane saves on this machine, on the servers installed here
 ///
@@ -174,10 +175,10 @@ pub struct Args {
     port: Option<u16>,
     /// Writes the results as JSON (docs/formats/results.md), after every scenario
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    json: Option<PathBuf>,
+    json: Option<WrittenFile>,
     /// Writes a report that needs nothing but a browser
     #[arg(long, value_name = "FILE", default_value = "widelane-report.html", help_heading = OUTPUT)]
-    html: PathBuf,
+    html: WrittenFile,
 }
 
 const COMPARED: &str = "What is compared";
@@ -299,9 +300,7 @@ impl Suite {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (json, html) = (args.json.as_deref(), Some(args.html.as_path()));
-    let read = [args.certificate.as_deref(), args.private_key.as_deref()];
-    targets::check([("--json", json), ("--html", html)], read)?;
+    let (json, html) = (args.json.as_deref(), Some(&*args.html));
     args.check_twins()?;
     args.check_identity()?;
     args.check_engines()?;
@@ -377,20 +376,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     results.complete = failures.is_empty();
 
-    let kept = progress.finish();
-    measure::tell(&results, json, html).and(kept)?;
-    output::print(&format!("\nReport: {}", shown(&args.html)))?;
-    if failures.is_empty() {
-        if is_nothing_compared(&results) {
-            bail!("nothing could be compared; the rows above say why");
-        }
-        if is_all_rejected(&results) {
-            let complaint = "every comparison was rejected; remove the cause and repeat the run";
-            output::complain(&anyhow!(complaint));
-            return Ok(ExitCode::from(INCONCLUSIVE));
-        }
+    progress.finish();
+    let told = measure::tell(&results, json, html)
+        .and_then(|()| output::print(&format!("\nReport: {}", shown(&args.html))));
+    measure::all(failures.into_iter().map(|failure| Err(failure.into())).chain([told]))?;
+    if is_nothing_compared(&results) {
+        bail!("nothing could be compared; the rows above say why");
     }
-    finish(failures)
+    Ok(measure::status(&results))
 }
 
 /// What a run lacks that was stopped before a workload, unless the one before says so.
@@ -404,57 +397,14 @@ fn is_nothing_compared(results: &Results) -> bool {
     results.rows.iter().all(|row| row.status == Status::NotApplicable)
 }
 
-/// The status where the measurements do not tell anything, as that of `tune --check`.
-pub const INCONCLUSIVE: u8 = 3;
-
-/// Whether there are comparisons, and none of them can be relied on.
-fn is_all_rejected(results: &Results) -> bool {
-    let compared = results.rows.iter().filter(|row| row.rival.is_some());
-    let mut compared = compared.filter(|row| row.status != Status::NotApplicable).peekable();
-    compared.peek().is_some() && compared.all(|row| row.status == Status::Rejected)
-}
-
 /// The absolute path where there is one, so that it can be opened from anywhere.
 fn shown(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// Says on standard error what is missing; the job is done only if nothing is.
-fn finish(failures: Vec<CompareError>) -> anyhow::Result<ExitCode> {
-    let mut failures = failures.into_iter();
-    let Some(first) = failures.next() else {
-        return Ok(ExitCode::SUCCESS);
-    };
-    let rest: Vec<String> = failures.map(|error| error.to_string()).collect();
-    if rest.is_empty() {
-        return Err(first.into());
-    }
-    let rest = rest.join("\n");
-    bail!("{:#}\n{rest}", anyhow::Error::from(first));
-}
-
 #[cfg(test)]
 mod tests {
-    use widelane_results::Row;
-
     use super::*;
-
-    #[test]
-    fn only_a_run_whose_comparisons_were_all_rejected_is_inconclusive() {
-        let row = |rival: Option<&str>, status| Row {
-            rival: rival.map(str::to_owned),
-            status,
-            ..Row::default()
-        };
-        let compared = |status| row(Some("native"), status);
-        let of =
-            |rows: &[Row]| is_all_rejected(&Results { rows: rows.to_vec(), ..Results::default() });
-        let (sound, rejected) = (compared(Status::Ok), compared(Status::Rejected));
-        let absent = compared(Status::NotApplicable);
-        assert!(of(&[row(None, Status::Ok), rejected.clone(), absent.clone()]));
-        assert!(!of(&[rejected, sound]));
-        assert!(!of(&[row(None, Status::Rejected), absent]));
-    }
 
     #[test]
     fn a_run_that_was_stopped_between_two_workloads_is_not_whole() {

@@ -80,7 +80,6 @@ impl Kept<'_> {
         let Kept { target, outcome, .. } = self;
         let scenario = scenario(target, "");
         results.duration_s = outcome.wall.as_secs_f64();
-        results.complete = !outcome.interrupted && self.given_up.is_none();
         results.answer = answer(self.tone(), self.sentence(), self.detail());
         results.rows.extend(self.counts(&scenario));
         self.latencies(results);
@@ -269,7 +268,6 @@ pub fn search(
         | Ending::Interrupted
         | Ending::GivenUp(_) => Tone::Unknown,
     };
-    results.complete = !matches!(found.ending, Ending::Interrupted | Ending::GivenUp(_));
     results.answer = answer(tone, sentence(ending), format!("{} probes.", found.probes.len()));
     if found.client_bound {
         results.notes.push(CLIENT_BOUND.to_owned());

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use widelane_cli::{output, system, units};
@@ -25,6 +25,7 @@ use widelane_loadgen::{
     Plan, Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive,
     search,
 };
+use widelane_results::Results;
 
 pub use self::fleet::Access;
 use self::fleet::Fleet;
@@ -34,7 +35,7 @@ use self::threshold::Threshold;
 use self::weights::{named, weighted};
 use crate::files::raise_file_limit;
 use crate::keep::Keep;
-use crate::targets;
+use crate::measure;
 
 /// Makes TLS load: handshakes, requests or downloads, in a closed or an open loop
 ///
@@ -337,7 +338,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.arrivals.is_some() && args.rate.is_none() && !args.search_max {
         bail!("--arrivals is about an open loop; add --rate or --search-max");
     }
-    targets::check([args.keep.target()], [args.authorities.as_deref()])?;
     let plan = args.plan()?;
     let stop = system::stop_on_signals()?;
     let created = widelane_bench::now_rfc3339();
@@ -382,28 +382,24 @@ fn run_once(
         fleet: load.fleet(),
     };
     // Shown even where it cannot be written.
-    let written = args.keep.here(created, |results| kept.fill(results));
+    let complete = !outcome.interrupted && given_up.is_none();
+    let written = args.keep.here(created, complete, |results| kept.fill(results));
     match args.json {
         true => output::print(&load.json()?)?,
         false => output::print(&load.text(&output::style()))?,
     }
-    written?;
-    if let Some(error) = given_up {
-        return Err(error);
-    }
-    if !crossed.is_empty() {
-        bail!("crossed: {}", crossed.join(", "));
-    }
-    if outcome.interrupted {
-        bail!("interrupted after {:.1} s", outcome.wall.as_secs_f64());
-    }
-    if doubts.contains(&Doubt::NothingDone) {
-        bail!("nothing was done; failed: {}", load.failures());
-    }
-    if let Some(why) = load.degraded() {
-        bail!("degraded: {why}");
-    }
-    Ok(ExitCode::SUCCESS)
+    let ended = match given_up {
+        Some(error) => Err(error),
+        None if !crossed.is_empty() => Err(anyhow!("crossed: {}", crossed.join(", "))),
+        None if outcome.interrupted => {
+            Err(anyhow!("interrupted after {:.1} s", outcome.wall.as_secs_f64()))
+        }
+        None if doubts.contains(&Doubt::NothingDone) => {
+            Err(anyhow!("nothing was done; failed: {}", load.failures()))
+        }
+        None => load.degraded().map_or(Ok(()), |why| Err(anyhow!("degraded: {why}"))),
+    };
+    measure::all([ended, written]).map(|()| ExitCode::SUCCESS)
 }
 
 /// A load that was made, to its end or not.
@@ -477,24 +473,29 @@ fn run_search(
     }
     let shown = shown::Search::of(&found, plan, goal);
     let (target, ending) = (&args.target, shown.ending());
-    let written =
-        args.keep.here(created, |results| kept::search(target, &found, goal, ending, results));
+    let complete = !matches!(found.ending, Ending::Interrupted | Ending::GivenUp(_));
+    let fill = |results: &mut Results| kept::search(target, &found, goal, ending, results);
+    let written = args.keep.here(created, complete, fill);
     match args.json {
         true => output::print(&shown.json()?)?,
         false => output::print(&shown.text(&output::style()))?,
     }
-    written?;
-    match found.ending {
-        Ending::Rate(_) => Ok(ExitCode::SUCCESS),
-        Ending::Infeasible(_) => Ok(ExitCode::FAILURE),
-        Ending::NeverKept(_) => {
-            bail!("{ending}; probe longer or on a quieter machine, or allow a higher latency")
+    let mut status = ExitCode::SUCCESS;
+    let ended = match found.ending {
+        Ending::Rate(_) => Ok(()),
+        Ending::Infeasible(_) => {
+            status = ExitCode::FAILURE;
+            Ok(())
         }
-        Ending::Unsteady => bail!("{ending}; probe longer, or on a quieter machine"),
-        Ending::Gone => bail!("{ending}; see what it logged when it ended"),
-        Ending::Interrupted => bail!("interrupted"),
+        Ending::NeverKept(_) => Err(anyhow!(
+            "{ending}; probe longer or on a quieter machine, or allow a higher latency"
+        )),
+        Ending::Unsteady => Err(anyhow!("{ending}; probe longer, or on a quieter machine")),
+        Ending::Gone => Err(anyhow!("{ending}; see what it logged when it ended")),
+        Ending::Interrupted => Err(anyhow!("interrupted")),
         Ending::GivenUp(error) => Err(error),
-    }
+    };
+    measure::all([ended, written]).map(|()| status)
 }
 
 /// What is shown while the load runs, on terminals only.

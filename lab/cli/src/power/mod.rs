@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -29,7 +29,8 @@ use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Tone};
 
 use crate::keep::{Keep, ratio_row, row};
-use crate::targets;
+use crate::measure;
+use crate::targets::WrittenFile;
 
 /// Measures what vector width costs the clock of this machine, without privilege
 #[derive(clap::Args)]
@@ -70,7 +71,7 @@ struct Common {
     cpu: Option<usize>,
     /// Writes everything recorded, so that --replay can judge it again
     #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    csv: Option<WrittenFile>,
     /// Judges a recording made by --csv instead of measuring
     #[arg(long, value_name = "FILE", conflicts_with = "csv")]
     replay: Option<PathBuf>,
@@ -88,8 +89,6 @@ impl Common {
         experiment: &str,
         make: impl FnOnce(&Machine, &dyn Watcher) -> Result<Recording, ExperimentError>,
     ) -> anyhow::Result<Recorded> {
-        let wanted = [("--csv", self.csv.as_deref()), self.keep.target()];
-        targets::check(wanted, [self.replay.as_deref()])?;
         if let Some(path) = &self.replay {
             return Ok(Recorded { recording: replay(path, experiment)?, written: Ok(()) });
         }
@@ -99,6 +98,9 @@ impl Common {
         progress.finish();
         let mut recording = recording?;
         recording.facts.push((CREATED.to_owned(), created));
+        if progress.is_stopped() {
+            recording.facts.push((INTERRUPTED.to_owned(), "true".to_owned()));
+        }
         let written = self.csv.as_ref().map_or(Ok(()), |path| write(path, &recording));
         Ok(Recorded { recording, written })
     }
@@ -113,23 +115,26 @@ impl Common {
     }
 
     /// Writes a results file, if one is wanted; what could not be written, this or the recording,
-    /// is an error.
+    /// is an error, and that it was interrupted.
     fn keep(&self, recorded: Recorded, fill: impl FnOnce(&mut Results)) -> anyhow::Result<()> {
         let Recorded { recording, written } = recorded;
         // Recordings of before do not tell when they were made.
         let created = recording.fact(CREATED).unwrap_or_default();
+        let complete = recording.fact(INTERRUPTED).is_none();
         let kept = if self.replay.is_none() {
-            self.keep.here(created, fill)
+            self.keep.here(created, complete, fill)
         } else {
             let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
             let model = recording.fact("model").unwrap_or("unknown");
-            self.keep.elsewhere(created, model, cpus.unwrap_or(1), fill)
+            self.keep.elsewhere(created, complete, (model, cpus.unwrap_or(1)), fill)
         };
-        written.and(kept)
+        let is_over = complete || self.replay.is_some();
+        let ended = if is_over { Ok(()) } else { Err(anyhow!("interrupted")) };
+        measure::all([ended, written, kept])
     }
 
-    /// Prints an answer, as JSON or in parts for the reader, even where results could not be
-    /// `written`.
+    /// Prints an answer, as JSON or in parts for the reader, even where the experiment or what was
+    /// to be `written` did not come to its end.
     fn answer(
         &self,
         answer: &impl Serialize,
@@ -149,6 +154,9 @@ struct Recorded {
 
 /// The fact of a recording that tells when it was made.
 const CREATED: &str = "created";
+
+/// The fact of a recording that was cut short.
+const INTERRUPTED: &str = "interrupted";
 
 fn write(path: &Path, recording: &Recording) -> anyhow::Result<()> {
     let file = File::create(path).with_context(|| cannot("write", path))?;
@@ -212,13 +220,17 @@ impl Progress {
     fn finish(&self) {
         self.bar.finish_and_clear();
     }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 impl Watcher for Progress {
     fn goes_on(&self, done: u64, steps: u64) -> bool {
         self.bar.set_length(steps);
         self.bar.set_position(done);
-        !self.stop.load(Ordering::Relaxed)
+        !self.is_stopped()
     }
 }
 
@@ -262,6 +274,24 @@ fn mhz(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_experiment_that_was_interrupted_is_not_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let results = directory.path().join("results.json");
+        for replay in [None, Some(PathBuf::from("recording.csv"))] {
+            let keep = Keep { results: Some(results.clone().into_os_string().into()) };
+            let common = Common { cpu: None, csv: None, replay, json: false, keep };
+            let facts = vec![(INTERRUPTED.to_owned(), "true".to_owned())];
+            let recording = Recording { experiment: "map".to_owned(), facts, samples: Vec::new() };
+            let kept = common.keep(Recorded { recording, written: Ok(()) }, |_| ());
+            // A replay is as whole as it can be.
+            let said = kept.err().map(|error| error.to_string());
+            assert_eq!(said, common.replay.is_none().then(|| "interrupted".to_owned()));
+            let kept = std::fs::read_to_string(&results).unwrap();
+            assert!(kept.contains("\"complete\": false"), "{kept}");
+        }
+    }
 
     #[test]
     fn what_is_measured_stays_on_its_cpu() {

@@ -21,11 +21,12 @@ use widelane_results::{Results, Tone};
 
 use super::cannot;
 use crate::keep::{Keep, answer, trace};
-use crate::targets;
+use crate::measure;
+use crate::targets::WrittenFile;
 
 /// Shows the clock of a CPU, or of the CPUs that a process runs on, twice a second
 ///
-/// One look takes less than a millisecond of the CPU's time.
+/// One look takes less than a millisecond of the CPU's time, on machines of many CPUs some more.
 #[derive(clap::Args)]
 pub struct Args {
     /// CPU to watch; the one this runs on by default
@@ -34,12 +35,12 @@ pub struct Args {
     /// Process to watch: its CPU, wherever it goes
     #[arg(long, value_name = "PID", conflicts_with = "cpu")]
     pid: Option<u32>,
-    /// Ends after SECONDS; by default on Ctrl-C
-    #[arg(long, value_parser = widelane_cli::units::seconds, value_name = "SECONDS")]
-    seconds: Option<Duration>,
+    /// Ends after SECONDS, fractions allowed; by default on Ctrl-C
+    #[arg(long, value_parser = widelane_cli::units::positive, value_name = "SECONDS")]
+    seconds: Option<f64>,
     /// Writes every look as a line
     #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    csv: Option<WrittenFile>,
     #[command(flatten)]
     keep: Keep,
 }
@@ -52,7 +53,6 @@ const CONFIRM_EVERY: Duration = Duration::from_mins(1);
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    targets::check([("--csv", args.csv.as_deref()), args.keep.target()], [])?;
     let stop = system::stop_on_signals()?;
     let machine = Machine::detect();
     let csv = args.csv.as_deref().map(Table::create).transpose()?;
@@ -70,10 +70,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let gauge = Gauge::new(machine)?;
     let mut watch = Watch { args, gauge, counters: counters.ok(), csv, began, clocks };
     let outcome = watch.until(&stop);
-    if outcome.is_ok() || !watch.clocks.is_empty() {
-        args.keep.here(&created, |results| fill(results, &watch.clocks, began.elapsed()))?;
+    let complete = outcome.is_ok();
+    let mut kept = Ok(());
+    if complete || !watch.clocks.is_empty() {
+        let fill = |results: &mut Results| fill(results, &watch.clocks, began.elapsed());
+        kept = args.keep.here(&created, complete, fill);
     }
-    outcome.map(|()| ExitCode::SUCCESS)
+    measure::all([outcome, kept]).map(|()| ExitCode::SUCCESS)
 }
 
 /// A watch that goes on.
@@ -90,7 +93,8 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Looks until it is told to `stop`, its time is over, or the process ends.
     fn until(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
-        let is_over = |now: Duration| self.args.seconds.is_some_and(|seconds| now >= seconds);
+        let is_over =
+            |now: Duration| self.args.seconds.is_some_and(|seconds| now.as_secs_f64() >= seconds);
         let mut looks = 0;
         while !stop.load(Ordering::Relaxed) && !is_over(self.began.elapsed()) {
             match self.args.pid.map(|pid| (pid, cpu_of(pid))) {
@@ -170,7 +174,7 @@ impl Gauge {
             self.meter = Meter::new(&self.machine);
             self.cpu = cpu;
         }
-        self.meter.clone().map(|meter| meter.read(WINDOWS, WINDOW_US))
+        self.meter.clone().map(|meter| meter.observe(WINDOWS, WINDOW_US))
     }
 }
 

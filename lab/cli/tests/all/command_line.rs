@@ -110,6 +110,8 @@ fn report_refuses_what_it_cannot_show() {
     let directory = TempDir::new().unwrap();
     let sample = fs::read_to_string(SAMPLE).unwrap();
     let other = sample.replace("widelane-results/1", "widelane-results/9");
+    let later = sample.replace("\"status\": \"ok\"", "\"status\": \"of-tomorrow\"");
+    let later = file(&directory, "later.json", &later);
     let truncated = file(&directory, "truncated.json", &sample[..sample.len() / 2]);
     let other = file(&directory, "other.json", &other);
     let text = file(&directory, "notes.txt", "handshakes: many");
@@ -117,6 +119,7 @@ fn report_refuses_what_it_cannot_show() {
     for (file, expected) in [
         (&truncated, "truncated"),
         (&other, "widelane-results/9"),
+        (&later, "of a later version of widelane, or damaged: unknown variant `of-tomorrow`"),
         (&text, "not a results file"),
         (&absent, "No such file"),
     ] {
@@ -153,6 +156,28 @@ fn what_a_command_reads_it_does_not_replace() {
         &["acl", "build", path(&own), "--output", path(&own)],
         &["load", "localhost:1", "--authorities", path(&own), "--results", path(&own)],
         &["acl", "forward", "--rules-ipv4", "a", "--pcap", path(&own), "--watch-power", path(&own)],
+        &["tune", "--workload", path(&own), "--dry-run", "--results", path(&own)],
+        &["tune", "--file", "new.toml", "--dry-run", "--results", "./new.toml"],
+        &[
+            "load",
+            "localhost:1",
+            "--nats",
+            "x",
+            "--nats-credentials",
+            "own.json",
+            "--results",
+            "own.json",
+        ],
+        &[
+            "load",
+            "localhost:1",
+            "--nats",
+            "x",
+            "--nats-certificate",
+            "c:own.json",
+            "--results",
+            "own.json",
+        ],
     ] {
         let said = stderr(&command().current_dir(&directory).args(arguments).assert().code(1));
         assert!(said.contains("name another file to be written"), "{arguments:?}: {said}");
@@ -224,6 +249,14 @@ fn a_simulation_of_one_thing_twice_is_refused() {
         let said = stderr(&widelane(&[&costs[..], &[flag, values]].concat()).code(1));
         assert!(said.contains(&format!("{flag} names one twice")), "{said}");
     }
+}
+
+#[test]
+fn a_worker_that_has_nobody_to_combine_with_is_refused() {
+    let costs = ["simulate", "--rest", "1us", "--cost", "1us", "--native-cost", "1us"];
+    let refused = [&costs[..], &["--combine", "on", "--workers", "1,4"]].concat();
+    let said = stderr(&widelane(&refused).code(1));
+    assert!(said.contains("--combine on takes two --workers or more"), "{said}");
 }
 
 #[test]

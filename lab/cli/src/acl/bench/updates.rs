@@ -12,15 +12,14 @@ use widelane_bench::stats;
 use widelane_classify::live::{Live, Reader, RuleId};
 use widelane_classify::rule::{Match, Rule, RuleSet};
 use widelane_classify::{Classifier, Flow, LookupError, Table};
-use widelane_cli::{output, system};
+use widelane_cli::system;
 use widelane_cpu::Policy;
 use widelane_meter::place;
 use widelane_results::{Results, Row};
 use widelane_tables::{Block, Kind, Table as Sheet};
 
-use super::Args;
+use super::{Args, Set};
 use crate::acl::build::limits;
-use crate::acl::input;
 use crate::measure;
 
 /// A slice of lookups without changes.
@@ -35,7 +34,12 @@ const ACHIEVED_MIN: f64 = 0.95;
 const GUESTS: usize = 1000;
 
 /// Measures all rule files of a command line.
-pub fn run(args: &Args, rate: u32) -> anyhow::Result<ExitCode> {
+pub fn run(
+    args: &Args,
+    sets: &[Set<'_>],
+    rate: u32,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let &[burst] = args.burst.as_slice() else {
         bail!("--updates measures bursts of one length; give --burst one number");
     };
@@ -46,29 +50,23 @@ pub fn run(args: &Args, rate: u32) -> anyhow::Result<ExitCode> {
     let cpus = place::allowed();
     let cpu = super::cpu(args.cpu, &cpus)?;
     let mut blocks = Vec::new();
-    for path in &args.rules {
-        let set = input::rules(path, args.format)?;
-        let flows = super::flows(args, path, &set)?;
+    let outcome = sets.iter().try_for_each(|Set { path, rules, flows }| {
         // Who changes rules and builds tables stays off the CPU that looks packets up.
         let others: Vec<usize> = cpus.iter().copied().filter(|other| *other != cpu).collect();
         place::roam(if others.is_empty() { &cpus } else { &others });
         let limits = limits(args.memory_max);
         let unusable = || format!("cannot build a table of {}", path.display());
-        let live = Live::new(&set, &limits, &resolved.policy).with_context(unusable)?;
-        let table = Table::build(&set, &limits).with_context(unusable)?;
+        let live = Live::new(rules, &limits, &resolved.policy).with_context(unusable)?;
+        let table = Table::build(rules, &limits).with_context(unusable)?;
         let name = super::name(path);
         let burst = burst as usize;
-        let contest = Contest { name, set: &set, flows: &flows, live: &live, rate, burst };
+        let contest = Contest { name, set: rules, flows, live: &live, rate, burst };
         let plain = Classifier::choose(table.into(), &Policy::clone(&resolved.policy));
-        blocks.extend(contest.hold(args.rounds, &plain, cpu, &mut results)?);
-    }
-    (results.duration_s, results.complete) = (began.elapsed().as_secs_f64(), true);
-    let shown = output::print(&widelane_tables::show(blocks, &output::style()));
-    if let Some(path) = &args.json {
-        measure::write_results(path, &results)?;
-    }
-    shown?;
-    Ok(ExitCode::SUCCESS)
+        blocks.extend(contest.hold(args.rounds, &plain, cpu, stop, &mut results)?);
+        drop(args.keep(&results));
+        Ok(())
+    });
+    args.finish(results, began, blocks, outcome)
 }
 
 /// Lookups in one set, with and without changes.
@@ -164,6 +162,7 @@ impl Contest<'_> {
         rounds_wanted: u32,
         plain: &Classifier,
         cpu: usize,
+        stop: &AtomicBool,
         results: &mut Results,
     ) -> anyhow::Result<Vec<Block>> {
         let mix = Mutex::new(Mix::new(self));
@@ -177,6 +176,7 @@ impl Contest<'_> {
             let outcome = (|| -> anyhow::Result<()> {
                 place::stay_on(cpu)?;
                 for _ in 0..rounds_wanted {
+                    super::go_on(stop)?;
                     if changer.is_finished() {
                         break;
                     }

@@ -22,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use widelane_forward::port::parse_address;
 
-use crate::targets;
+use crate::targets::WrittenFile;
 
 /// Forwards packets between interfaces by rules, or replays a capture in memory
 ///
@@ -62,7 +62,7 @@ pub struct Args {
     /// Replays with registers of 256 and of 512 bits for 16 seconds each, and writes the core clock
     /// beside the packets per second
     #[arg(long, value_name = "CSV", requires = "pcap", conflicts_with = "duration")]
-    watch_power: Option<PathBuf>,
+    watch_power: Option<WrittenFile>,
     /// Prints the counters as JSON
     #[arg(long)]
     json: bool,
@@ -73,8 +73,6 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let read = [&args.pcap, &args.rules_ipv4, &args.rules_ipv6].map(Option::as_deref);
-    targets::check([("--watch-power", args.watch_power.as_deref())], read)?;
     match &args.pcap {
         Some(path) => replay::run(args, path),
         None => network::run(args),

@@ -51,7 +51,7 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
         let (began, mut clocks, mut rates) = (Instant::now(), Vec::new(), Vec::new());
         while began.elapsed() < RUN && !signals.is_over() {
             let packets = rate(replay, &mut engine, LOOK);
-            let clock = meter.read(WINDOWS.0, WINDOWS.1).estimate.ok();
+            let clock = meter.read(WINDOWS.0, WINDOWS.1).ok();
             let levels = counters.as_mut().ok().and_then(|counters| counters.residency().ok());
             let levels = levels.map_or(",,".to_owned(), |shares| {
                 format!("{:.3},{:.3},{:.3}", shares.level0, shares.level1, shares.level2)
