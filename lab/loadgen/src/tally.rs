@@ -20,8 +20,8 @@ pub struct Window<T> {
     pub end: T,
     /// Length of the window.
     pub wall: Duration,
-    /// CPU time of the client's thread within the window.
-    pub client_cpu: Duration,
+    /// CPU time within the window of the thread of clients that used most.
+    pub client_cpu_most: Duration,
     /// Counts and latencies of the handshakes that ended within the window.
     pub tally: Tally,
 }

@@ -77,8 +77,8 @@ pub fn behind(plan: &Plan, outcome: &Outcome) -> Option<Doubt> {
     let Pace::Open { rate, .. } = plan.pace else { return None };
     let seconds = outcome.wall.as_secs_f64();
     // What a warm-up left over is due in the window, but was not asked for there.
-    let due = (outcome.tally.due as f64).min(rate * seconds)
-        - outcome.tally.due_before_any_ended as f64;
+    let due =
+        (outcome.tally.due as f64).min(rate * seconds) - outcome.tally.due_before_any_ended as f64;
     let ended = outcome.tally.done.saturating_add(outcome.tally.failures());
     ((ended as f64) < KEPT_UP * due - BY_CHANCE)
         .then(|| Doubt::Behind { done: ended as f64 / seconds, asked: rate })

@@ -753,7 +753,7 @@ mod tests {
         assert_eq!(most("--latency-max 2s --connections 400", Workload::Bulk), 400);
         assert_eq!(most("", Workload::Bulk), 4);
         assert_eq!(most("--load 30", Workload::Handshake), CONNECTIONS_LOAD);
-        assert_eq!(most("--connections 8,5000", Workload::Handshake), 5000);
+        assert_eq!(most("--connections 8,4000", Workload::Handshake), 4000);
         let both = [Workload::Handshake, Workload::Mixed];
         assert_eq!(args("--quick").connections_most(&both), CONNECTIONS_LOAD);
     }
