@@ -99,8 +99,8 @@ pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
     if measurement.throttled_s > THROTTLED_SHARE_MAX * wall_s {
         let ms = measurement.throttled_s * 1e3;
         return Some(format!(
-            "{subject}: the CPU limit of this container or service stopped its CPUs for {ms:.0} ms; \
-             raise it, or run outside"
+            "{subject}: the CPU limit of this container or service stopped its CPUs for \
+             {ms:.0} ms; raise it, or run outside"
         ));
     }
     // One of two CPUs is the measure, of which a machine has more and more.
@@ -194,8 +194,8 @@ fn value(pair: &Pair, subject: &str, of: Of) -> Option<f64> {
     of(pair.measurements.iter().find(|measurement| measurement.subject == subject)?)
 }
 
-/// Picks the rounds on which what is said of these `subjects` can stand: those in which each of them
-/// counts, whatever became of others.
+/// Picks the rounds on which what is said of these `subjects` can stand: those in which each of
+/// them counts, whatever became of others.
 pub fn basis<'a>(pairs: &'a [Pair], subjects: &[&str]) -> Basis<'a> {
     let counts = |pair: &&Pair| pair.objection(subjects).is_none();
     let accepted: Vec<&Pair> = pairs.iter().filter(counts).collect();

@@ -103,9 +103,9 @@ const PROBE_SHIFT: u32 = 48;
 /// Rates tried at most until one is too high.
 const DOUBLINGS: u32 = 24;
 
-/// Searches the highest rate at which `plan` keeps `goal`. `course` says how long warm-up and window
-/// of a probe take at least; `attempt` carries out one probe, [`attempt`] from here, and ends the search if it fails;
-/// `probed` is called with each.
+/// Searches the highest rate at which `plan` keeps `goal`. `course` says how long warm-up and
+/// window of a probe take at least; `attempt` carries out one probe, [`attempt`] from here, and
+/// ends the search if it fails; `probed` is called with each.
 pub fn search<E>(
     plan: &Plan,
     course: &Course,
