@@ -37,10 +37,13 @@ fn told() -> Option<Vec<usize>> {
 }
 
 /// Of a list of CPUs those on line, as far as that is known: the kernel lists CPUs off line as
-/// allowed, too.
+/// allowed, too. A list without any that is allowed is not the kernel's, but one of a container
+/// that counts CPUs from 0.
 fn on_line(allowed: &str, online: Option<&str>) -> Option<Vec<usize>> {
     let mut cpus = topology::cpu_list(allowed.trim())?;
-    if let Some(online) = online.and_then(|list| topology::cpu_list(list.trim())) {
+    if let Some(online) = online.and_then(|list| topology::cpu_list(list.trim()))
+        && online.iter().any(|cpu| cpus.contains(cpu))
+    {
         cpus.retain(|cpu| online.contains(cpu));
     }
     Some(cpus)
@@ -105,6 +108,7 @@ mod tests {
         assert_eq!(on_line("1,5", Some("0-3")), Some(vec![1]));
         assert_eq!(on_line("0-3", None), Some(vec![0, 1, 2, 3]));
         assert_eq!(on_line("0-1", Some("")), Some(vec![0, 1]), "what is not told is not known");
+        assert_eq!(on_line("24,26", Some("0-1")), Some(vec![24, 26]), "lxcfs counts from 0");
         assert_eq!(on_line("", Some("0-3")), None);
     }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::ops::Sub;
 use std::path::Path;
 use std::time::Duration;
 
@@ -124,7 +125,7 @@ fn descendants(root: Pid, parents: &[(Pid, Pid)]) -> BTreeSet<Pid> {
 }
 
 /// How long some CPUs were not idle since boot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Busy {
     /// In all.
     pub all: Duration,
@@ -132,20 +133,73 @@ pub struct Busy {
     pub stolen: Duration,
 }
 
-/// How long the CPUs in `cpus` were not idle since boot.
+impl Sub for Busy {
+    type Output = Busy;
+
+    fn sub(self, before: Busy) -> Busy {
+        Busy {
+            all: self.all.saturating_sub(before.all),
+            stolen: self.stolen.saturating_sub(before.stolen),
+        }
+    }
+}
+
+/// How long the CPUs of each set were not idle since boot; nothing of a set with a CPU that is not
+/// listed, as in containers whose `/proc/stat` has numbers of its own.
 ///
 /// # Errors
 ///
 /// See [`AccountingError`].
-pub fn busy(cpus: &[usize]) -> Result<Busy, AccountingError> {
+pub fn busy<const SETS: usize>(
+    sets: [&BTreeSet<usize>; SETS],
+) -> Result<[Option<Busy>; SETS], AccountingError> {
     let path = "/proc/stat".to_owned();
-    match fs::read_to_string(&path) {
-        Ok(text) => match parse_busy(&text, cpus) {
-            Some([all, stolen]) => Ok(Busy { all: ticks(all), stolen: ticks(stolen) }),
-            None => Err(AccountingError::Malformed { path, text }),
-        },
-        Err(source) => Err(AccountingError::Unreadable { path, source }),
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(source) => return Err(AccountingError::Unreadable { path, source }),
+    };
+    let mut told = [None; SETS];
+    for (cpus, told) in sets.into_iter().zip(&mut told) {
+        match parse_busy(&text, cpus) {
+            Some(busy) => {
+                *told = busy.map(|[all, stolen]| Busy { all: ticks(all), stolen: ticks(stolen) });
+            }
+            None => return Err(AccountingError::Malformed { path, text }),
+        }
     }
+    Ok(told)
+}
+
+/// Time for which CPU limits of our control group, and of those around it, have stopped them so
+/// far, summed over CPUs; none where the system does not tell.
+pub fn throttled() -> Duration {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = groups.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let root = match controllers {
+            "" => "/sys/fs/cgroup",
+            old if old.split(',').any(|it| it == "cpu") => "/sys/fs/cgroup/cpu",
+            _ => return None,
+        };
+        Some((root, path))
+    });
+    let of_group = |(root, path): (&str, &str)| -> Duration {
+        let path = Path::new(root).join(path.trim_start_matches('/'));
+        let around = path.ancestors().take_while(|group| group.starts_with(root));
+        let told = around.filter_map(|group| fs::read_to_string(group.join("cpu.stat")).ok());
+        told.map(|text| parse_throttled(&text)).sum()
+    };
+    own.map(of_group).sum()
+}
+
+/// The time in a `cpu.stat`: microseconds, or nanoseconds in the first version of control groups.
+fn parse_throttled(text: &str) -> Duration {
+    let count = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.strip_prefix(' ')?.parse().ok()
+    };
+    let in_first = count("throttled_time").map(Duration::from_nanos);
+    count("throttled_usec").map(Duration::from_micros).or(in_first).unwrap_or_default()
 }
 
 /// The resolution of what the kernel counts in ticks.
@@ -181,12 +235,14 @@ fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 /// Sums the ticks of `/proc/stat` that are neither idle nor waiting for input, for the given CPUs,
-/// and those of them that were stolen.
-fn parse_busy(text: &str, cpus: &[usize]) -> Option<[u64; 2]> {
+/// and those of them that were stolen; nothing where a CPU is not listed.
+fn parse_busy(text: &str, cpus: &BTreeSet<usize>) -> Option<Option<[u64; 2]>> {
     let [mut total, mut stolen] = [0; 2];
     for cpu in cpus {
         let name = format!("cpu{cpu}");
-        let line = text.lines().find(|line| line.split(' ').next() == Some(&name))?;
+        let Some(line) = text.lines().find(|line| line.split(' ').next() == Some(&name)) else {
+            return Some(None);
+        };
         let fields: Vec<u64> =
             line.split(' ').skip(1).map(str::parse).collect::<Result<_, _>>().ok()?;
         // user nice system idle iowait irq softirq steal; guest time is part of user.
@@ -195,7 +251,7 @@ fn parse_busy(text: &str, cpus: &[usize]) -> Option<[u64; 2]> {
         total += user + nice + system + irq + softirq + steal;
         stolen += steal;
     }
-    Some([total, stolen])
+    Some(Some([total, stolen]))
 }
 
 #[cfg(test)]
@@ -223,9 +279,21 @@ mod tests {
                     cpu0 10 20 30 4000 500 1 2 3 7 0\n\
                     cpu1 100 0 0 4000 500 0 0 0 0 0\n\
                     cpu10 1000 0 0 0 0 0 0 0 0 0\nintr 1 2\n";
-        assert_eq!(parse_busy(text, &[0]), Some([66, 3]));
-        assert_eq!(parse_busy(text, &[0, 1]), Some([166, 3]));
-        assert_eq!(parse_busy(text, &[2]), None);
+        let of = |cpus: &[usize]| parse_busy(text, &cpus.iter().copied().collect());
+        assert_eq!(of(&[0]), Some(Some([66, 3])));
+        assert_eq!(of(&[0, 1]), Some(Some([166, 3])));
+        assert_eq!(of(&[0, 2]), Some(None), "a container lists other numbers");
+        assert_eq!(parse_busy("cpu0 1 2\n", &[0].into()), None);
+    }
+
+    #[test]
+    fn both_versions_of_control_groups_tell_for_how_long_they_were_stopped() {
+        let second = "usage_usec 9\nnr_throttled 3\nthrottled_usec 2500\nburst_usec 0\n";
+        let first = "nr_periods 7\nnr_throttled 3\nthrottled_time 2500000\n";
+        for text in [second, first] {
+            assert_eq!(parse_throttled(text), Duration::from_micros(2500), "{text}");
+        }
+        assert_eq!(parse_throttled("usage_usec 9\n"), Duration::ZERO);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use widelane_crypto::Family;
 use widelane_loadgen::{ErrorKind, Group, LoadError, TlsVersion};
-use widelane_results::{Measurement, Results, Row, Status};
+use widelane_results::{BUSY_SHARE, Measurement, Results, Row, Status};
 
 use self::admission::Clients;
 pub use self::download::{Download, Protection};
@@ -261,6 +261,7 @@ impl Run<'_> {
             }
         };
         self.remark(self.plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
+        self.remark(cpus.remark_on_accounting());
         let mut testbed = self.testbed(workers, subjects, &scenarios, &cpus)?;
         let clients = clients(&mut testbed, &scenarios)?;
         let has_pages = |scenario: &Scenario| scenario.work == Work::Page;
@@ -567,7 +568,7 @@ impl Capacity {
     fn of(windows: &[Measurement]) -> Self {
         match sound(windows).count() {
             0 => {
-                let doubt = windows.iter().find_map(pairs::objection);
+                let doubt = windows.iter().find_map(no_capacity);
                 Capacity { rate: best(windows.iter()), doubt }
             }
             _ => Capacity { rate: best(sound(windows)), doubt: None },
@@ -582,7 +583,14 @@ fn best<'a>(windows: impl Iterator<Item = &'a Measurement>) -> f64 {
 
 /// The windows that can be relied on.
 fn sound(windows: &[Measurement]) -> impl Iterator<Item = &Measurement> {
-    windows.iter().filter(|window| pairs::objection(window).is_none())
+    windows.iter().filter(|window| no_capacity(window).is_none())
+}
+
+/// Why what a server did in a window is not what it can do at most, if so.
+fn no_capacity(window: &Measurement) -> Option<String> {
+    let percent = 100.0 * window.server_share();
+    let idle = || format!("{}: the server used {percent:.0} % of its CPUs", window.subject);
+    pairs::objection(window).or_else(|| (window.server_share() < BUSY_SHARE).then(idle))
 }
 
 /// The row that stands for a server, or one subject of it, that could not be measured. Of a rival
@@ -671,12 +679,18 @@ mod tests {
             ..Measurement::default()
         };
         let [busy, idle] = [window(500, 0.49, 0.3), window(700, 0.3, 0.5)];
-        let capacity = Capacity::of(&[idle.clone(), busy]);
+        let capacity = Capacity::of(&[idle.clone(), busy.clone()]);
         assert_eq!(capacity, Capacity { rate: 1000.0, doubt: None });
         let capacity = Capacity::of(&[idle.clone(), idle]);
         let doubt = capacity.doubt.unwrap();
         assert!(doubt.starts_with("native: the client was the bottleneck (100 %"), "{doubt}");
         assert_eq!(capacity.rate, 1400.0);
+        // A limit of this container's CPU stops both.
+        let neither = window(600, 0.25, 0.25);
+        let capacity = Capacity::of(&[neither.clone(), busy.clone()]);
+        assert_eq!(capacity, Capacity { rate: 1000.0, doubt: None });
+        let capacity = Capacity::of(&[neither]);
+        assert_eq!(capacity.doubt.as_deref(), Some("native: the server used 50 % of its CPUs"));
     }
 
     #[test]

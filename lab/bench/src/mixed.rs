@@ -25,7 +25,7 @@ use self::clock::Clock;
 use self::rows::{Record, Sample};
 use crate::Observer;
 use crate::compare::CompareError;
-use crate::compare::window::{Cpus, Edge, PATIENCE, account};
+use crate::compare::window::{Cpus, Edge, PATIENCE, account, seed};
 use crate::pairs;
 use crate::programs::Programs;
 use crate::server::{Identity, Key, SERVER_NAME, Server, Testbed};
@@ -137,6 +137,7 @@ pub fn run(
     observer.planned(u64::from(plan.rounds));
     let cpus = Cpus::choose_for(results);
     results.notes.extend(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
+    results.notes.extend(cpus.remark_on_accounting());
     let mut record = Record::new(plan);
     let outcome = go(plan, programs, &cpus, &mut record, stop, observer);
     results.duration_s += began.elapsed().as_secs_f64();
@@ -177,7 +178,7 @@ fn go(
             let (share, server) = visits[index];
             let (implementation, server) = &mut servers[server];
             let percent = plan.shares[share];
-            let visit = Visit { plan, identity: &identity, percent, cpus, clock: &clock };
+            let visit = Visit { plan, identity: &identity, round, percent, cpus, clock: &clock };
             samples.push((share, visit.measure(*implementation, server, stop)?));
         }
         record.push(round, samples);
@@ -190,6 +191,7 @@ fn go(
 struct Visit<'a> {
     plan: &'a Plan,
     identity: &'a Identity,
+    round: u32,
     percent: u32,
     cpus: &'a Cpus,
     clock: &'a Clock,
@@ -220,7 +222,7 @@ impl Visit<'_> {
             },
             pace: Pace::Closed { connections: self.plan.connections, ramp: Duration::ZERO },
             patience: PATIENCE,
-            seed: u64::from(self.percent),
+            seed: seed(self.round) + (u64::from(self.percent) << 16),
         }
     }
 
@@ -243,7 +245,7 @@ impl Visit<'_> {
             let server: &Server = server;
             run_plan(&load, &stint, stop, || Edge::observe(server, self.cpus))
         });
-        let Window { begin, end, wall, tally, .. } = match window {
+        let Window { begin, end, wall, client_cpu_most, tally } = match window {
             Ok(window) => window,
             Err(widelane_loadgen::LoadError::Interrupted) => return Err(CompareError::Interrupted),
             Err(why) => {
@@ -256,6 +258,7 @@ impl Visit<'_> {
         let measured = Measurement {
             subject: implementation.name().to_owned(),
             wall_s: wall.as_secs_f64(),
+            client_thread_cpu_s: client_cpu_most.as_secs_f64(),
             operations: tally.answers,
             bytes: tally.body_bytes,
             resumed: tally.resumed,

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use widelane_results::{BUSY_SHARE, Measurement, Pair, Status};
+use widelane_results::{BUSY_SHARE, Measurement, Pair, Row, Status};
 
 use crate::stats::{self, Ratio};
 
 /// Share of one CPU that strangers may use before a round is rejected.
 const FOREIGN_SHARE_MAX: f64 = 0.10;
+
+/// Share of a window for which a CPU limit may stop its CPUs before a round is rejected.
+const THROTTLED_SHARE_MAX: f64 = 0.01;
 
 /// Share of its CPU from which on the client counts as saturated.
 const SATURATED_SHARE: f64 = 0.95;
@@ -43,7 +46,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Whether another round is due after those `taken`, which may be precise enough.
+    /// Whether another round is due after those `taken`, which may be precise enough. Only those
+    /// are accepted in which every measurement counts, so that no comparison has fewer.
     pub fn go_on(self, taken: &[Pair], is_precise: impl FnOnce() -> bool) -> bool {
         let accepted = taken.iter().filter(|pair| pair.status == Status::Ok).count();
         taken.len() < self.most as usize && (accepted < self.least as usize || !is_precise())
@@ -58,9 +62,10 @@ pub fn is_precise(rounds: &[(f64, f64)]) -> bool {
     stats::ratio(rounds).is_none_or(is_narrow)
 }
 
-/// Makes a round of its measurements and says whether it counts.
-pub fn judge(scenario: &str, round: u32, measurements: Vec<Measurement>) -> Pair {
-    let reason = measurements.iter().find_map(objection);
+/// Makes a round of its measurements and says which of them count.
+pub fn judge(scenario: &str, round: u32, mut measurements: Vec<Measurement>) -> Pair {
+    measurements.iter_mut().for_each(|measurement| measurement.reason = objection(measurement));
+    let reason = measurements.iter().find_map(|measurement| measurement.reason.clone());
     Pair {
         scenario: scenario.to_owned(),
         round,
@@ -91,31 +96,47 @@ pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
     if *cpu_s <= 0.0 {
         return Some(format!("{subject}: the server used no CPU time"));
     }
-    let foreign = measurement.foreign_cpu_s / wall_s;
+    if measurement.throttled_s > THROTTLED_SHARE_MAX * wall_s {
+        let ms = measurement.throttled_s * 1e3;
+        return Some(format!(
+            "{subject}: the CPU limit of this container or service stopped its CPUs for \
+             {ms:.0} ms; raise it, or run outside"
+        ));
+    }
     // One of two CPUs is the measure, of which a machine has more and more.
-    let cpus = [measurement.server_cpus, measurement.client_cpus].map(|cpus| cpus.max(1));
-    let cpus = cpus.into_iter().sum::<u32>() + measurement.lane_cpus;
-    if foreign > FOREIGN_SHARE_MAX * f64::from(cpus) / 2.0 {
-        let stolen = measurement.stolen_cpu_s / wall_s;
-        let used = [("other processes used", foreign - stolen), ("the hypervisor took", stolen)];
-        let used = used.map(|(who, share)| (who, (share * 100.0).round()));
-        let used: Vec<String> = used
-            .iter()
-            .filter(|(_, percent)| *percent > 0.0)
-            .map(|(who, percent)| format!("{who} {percent} % of a CPU"))
-            .collect();
-        return Some(format!("{subject}: {}", used.join(", ")));
+    let is_much = |foreign_s: f64, cpus: u32| {
+        foreign_s / wall_s > FOREIGN_SHARE_MAX * f64::from(cpus.max(2)) / 2.0
+    };
+    let used = |foreign_s: f64, stolen_s: f64, what: &str| {
+        let used =
+            [("other processes used", foreign_s - stolen_s), ("the hypervisor took", stolen_s)];
+        let used = used.map(|(who, seconds)| (who, (seconds / wall_s * 100.0).round()));
+        let used = used.iter().filter(|(_, percent)| *percent > 0.0);
+        let used: Vec<String> =
+            used.map(|(who, percent)| format!("{who} {percent} % of {what}")).collect();
+        Some(format!("{subject}: {}", used.join(", ")))
+    };
+    let servers = measurement.server_cpus;
+    let cpus = servers.max(1) + measurement.client_cpus.max(1) + measurement.lane_cpus;
+    let Measurement { foreign_cpu_s, foreign_server_cpu_s, sibling_cpu_s, .. } = *measurement;
+    if is_much(foreign_cpu_s, cpus) {
+        return used(foreign_cpu_s, measurement.stolen_cpu_s, "a CPU");
     }
     // Clients may have so many CPUs that what the server's lacks is little of the sum.
-    let foreign = measurement.foreign_server_cpu_s / wall_s;
-    if foreign > FOREIGN_SHARE_MAX * f64::from(measurement.server_cpus.max(2)) / 2.0 {
-        let percent = (foreign * 100.0).round();
-        return Some(format!("{subject}: others used {percent} % of a CPU of the server's"));
+    if is_much(foreign_server_cpu_s, servers) {
+        let stolen = measurement.stolen_server_cpu_s;
+        return used(foreign_server_cpu_s, stolen, "a CPU of the server's");
+    }
+    // A core that does other work besides is slower, and takes more CPU time for the same.
+    if is_much(sibling_cpu_s, servers) {
+        return used(sibling_cpu_s, 0.0, "the other hardware thread of a core of the server's");
     }
     // A lane process without a CPU of its own is on those of the clients, where it is not on the
     // server's.
     let beside = if measurement.lane_cpus == 0 { measurement.lane_cpu_s } else { 0.0 };
-    let client = (client_cpu_s + beside) / wall_s / f64::from(measurement.client_cpus.max(1));
+    let client = (client_cpu_s + beside) / f64::from(measurement.client_cpus.max(1));
+    // There may be fewer threads than CPUs.
+    let client = client.max(measurement.client_thread_cpu_s) / wall_s;
     let server = measurement.server_share();
     if client >= SATURATED_SHARE && server < BUSY_SHARE {
         return Some(format!(
@@ -140,7 +161,7 @@ fn finished_min(due: f64) -> f64 {
     (due - ARRIVALS_DEVIATIONS * due.sqrt()).max(due * FINISHED_SHARE_MIN)
 }
 
-/// The rounds on which a result of `pairs` stands.
+/// The rounds on which a result stands.
 pub struct Basis<'a> {
     /// The accepted rounds, or all of them where too few were accepted.
     pub rounds: Vec<&'a Pair>,
@@ -152,13 +173,18 @@ pub struct Basis<'a> {
 pub type Of = fn(&Measurement) -> Option<f64>;
 
 impl Basis<'_> {
+    /// The status of the result.
+    pub fn status(&self) -> Status {
+        if self.objection.is_some() { Status::Rejected } else { Status::Ok }
+    }
+
     /// What `subject` measured in the rounds that count.
     pub fn values(&self, subject: &str, of: Of) -> Vec<f64> {
         self.rounds.iter().filter_map(|pair| value(pair, subject, of)).collect()
     }
 
-    /// What `subject` and `rival` measured in the rounds that count.
-    pub fn both(&self, subject: &str, rival: &str, of: Of) -> Vec<(f64, f64)> {
+    /// What a subject and its rival measured in the rounds that count.
+    pub fn both(&self, [subject, rival]: [&str; 2], of: Of) -> Vec<(f64, f64)> {
         let both = |pair: &&Pair| Some((value(pair, subject, of)?, value(pair, rival, of)?));
         self.rounds.iter().filter_map(both).collect()
     }
@@ -168,19 +194,36 @@ fn value(pair: &Pair, subject: &str, of: Of) -> Option<f64> {
     of(pair.measurements.iter().find(|measurement| measurement.subject == subject)?)
 }
 
-/// Picks the rounds to stand on.
-pub fn basis(pairs: &[Pair]) -> Basis<'_> {
-    let accepted: Vec<&Pair> = pairs.iter().filter(|pair| pair.status == Status::Ok).collect();
+/// Picks the rounds on which what is said of these `subjects` can stand: those in which each of
+/// them counts, whatever became of others.
+pub fn basis<'a>(pairs: &'a [Pair], subjects: &[&str]) -> Basis<'a> {
+    let counts = |pair: &&Pair| pair.objection(subjects).is_none();
+    let accepted: Vec<&Pair> = pairs.iter().filter(counts).collect();
     if !accepted.is_empty() && accepted.len() as f64 >= pairs.len() as f64 * ACCEPTED_SHARE_MIN {
         return Basis { rounds: accepted, objection: None };
     }
-    let first = pairs.iter().find_map(|pair| pair.reason.as_deref()).unwrap_or("none was taken");
+    let first = pairs.iter().find_map(|pair| pair.objection(subjects)).unwrap_or("none was taken");
     let objection = format!(
         "{} of {} rounds rejected; the first: {first}",
         pairs.len() - accepted.len(),
         pairs.len()
     );
     Basis { rounds: pairs.iter().collect(), objection: Some(objection) }
+}
+
+/// The row of a subject, compared with its rival in the rounds that count for both of them.
+pub fn compared(row: Row, pairs: &[Pair], both: [&str; 2], of: Of) -> Row {
+    let basis = basis(pairs, &both);
+    let ratio = stats::ratio(&basis.both(both, of));
+    Row {
+        rival: Some(both[1].to_owned()),
+        ratio: ratio.map(|ratio| ratio.value),
+        ratio_low: ratio.and_then(|ratio| ratio.low()),
+        ratio_high: ratio.and_then(|ratio| ratio.high()),
+        status: if row.reason.is_some() { row.status } else { basis.status() },
+        reason: row.reason.clone().or(basis.objection),
+        ..row
+    }
 }
 
 /// CPU time that was spent on the CPUs of a window by none of ours. `busy` is known but to
@@ -272,6 +315,11 @@ mod tests {
     }
 
     #[test]
+    fn accepts_what_hardly_disturbs() {
+        assert_eq!(reason(|m| (m.sibling_cpu_s, m.throttled_s) = (0.09, 0.009)), None);
+    }
+
+    #[test]
     fn accepts_a_busy_client_with_a_busy_server() {
         assert_eq!(reason(|m| m.client_cpu_s = 0.99), None);
     }
@@ -294,13 +342,14 @@ mod tests {
         };
         assert_eq!(beside(0.05), None);
         let told = beside(0.7).unwrap();
-        assert_eq!(told, "accelerated: others used 70 % of a CPU of the server's");
+        let expected = "accelerated: other processes used 70 % of a CPU of the server's";
+        assert_eq!(told, expected);
     }
 
     #[test]
     fn rejects_each_flaw_and_names_it() {
         type Flaw = fn(&mut Measurement);
-        let cases: [(Flaw, &str); 10] = [
+        let cases: [(Flaw, &str); 14] = [
             (
                 |m| m.arrivals_due = Some(2000.0),
                 "of 2000 handshakes that were due, 1000 were finished",
@@ -323,6 +372,25 @@ mod tests {
                 "other processes used 10 % of a CPU, the hypervisor took 20 % of a CPU",
             ),
             (
+                |m| {
+                    (m.server_cpus, m.client_cpus) = (1, 15);
+                    (m.foreign_server_cpu_s, m.stolen_server_cpu_s) = (0.3, 0.3);
+                },
+                "accelerated: the hypervisor took 30 % of a CPU of the server's",
+            ),
+            (
+                |m| m.sibling_cpu_s = 0.6,
+                "other processes used 60 % of the other hardware thread of a core of the server's",
+            ),
+            (
+                |m| m.throttled_s = 0.08,
+                "the CPU limit of this container or service stopped its CPUs for 80 ms; raise it",
+            ),
+            (
+                |m| (m.client_cpus, m.client_thread_cpu_s, m.cpu_s) = (8, 0.98, 0.6),
+                "the client was the bottleneck (98 % of its CPU, the server 60 %)",
+            ),
+            (
                 |m| (m.client_cpu_s, m.cpu_s) = (0.99, 0.6),
                 "the client was the bottleneck (99 % of its CPU, the server 60 %)",
             ),
@@ -341,13 +409,31 @@ mod tests {
         bad.resumed = 1;
         let bad = judge("s", 1, vec![bad]);
         let enough = [ok.clone(), bad.clone()];
-        let basis_of_enough = basis(&enough);
+        let basis_of_enough = basis(&enough, &["native"]);
         assert_eq!(basis_of_enough.rounds.len(), 1);
         assert_eq!(basis_of_enough.objection, None);
         let few = [ok, bad.clone(), bad];
-        let basis_of_few = basis(&few);
+        let basis_of_few = basis(&few, &["native"]);
         assert_eq!(basis_of_few.rounds.len(), 3);
         assert!(basis_of_few.objection.unwrap().starts_with("2 of 3 rounds rejected"));
+    }
+
+    #[test]
+    fn what_disturbs_one_leaves_the_others_as_they_are() {
+        let round = |round: u32| {
+            let mut disturbed = sound("async");
+            disturbed.resumed = 1;
+            judge("s", round, vec![sound("native"), disturbed, sound("accelerated")])
+        };
+        let rounds = [0, 1, 2].map(round);
+        assert_eq!(rounds[0].status, Status::Rejected);
+        let of = |subjects: &[&str]| basis(&rounds, subjects);
+        assert_eq!(of(&["accelerated", "native"]).objection, None);
+        assert_eq!(of(&["native"]).objection, None);
+        for subjects in [&["async"][..], &["async", "native"], &["accelerated", "async"]] {
+            let told = of(subjects).objection.unwrap();
+            assert!(told.starts_with("3 of 3 rounds rejected; the first: async: 1 hand"), "{told}");
+        }
     }
 
     #[test]

@@ -236,6 +236,7 @@ impl What {
 #[serde(deny_unknown_fields)]
 pub struct Counted {
     due: u64,
+    due_before_any_ended: u64,
     done: u64,
     full: u64,
     resumed: u64,
@@ -262,6 +263,7 @@ impl Counted {
         };
         Counted {
             due: tally.due,
+            due_before_any_ended: tally.due_before_any_ended,
             done: tally.done,
             full: tally.full,
             resumed: tally.resumed,
@@ -282,6 +284,7 @@ impl Counted {
     pub fn tally(&self) -> Result<Tally, WireError> {
         let mut tally = Tally {
             due: self.due,
+            due_before_any_ended: self.due_before_any_ended,
             done: self.done,
             full: self.full,
             resumed: self.resumed,
@@ -293,6 +296,7 @@ impl Counted {
         };
         let counts = [
             tally.due,
+            tally.due_before_any_ended,
             tally.done,
             tally.full,
             tally.resumed,
@@ -366,6 +370,7 @@ mod tests {
     fn what_is_packed_is_unpacked() {
         let mut tally = Tally::new();
         (tally.due, tally.done, tally.full, tally.body_bytes) = (5, 3, 4, 1 << 40);
+        tally.due_before_any_ended = 2;
         tally.errors.insert(ErrorKind::Reset, 1);
         for nanoseconds in [1, 1_000, 1_000_000, 99_999_999_999] {
             tally.latency_ns.saturating_record(nanoseconds);
@@ -382,6 +387,7 @@ mod tests {
         };
         let read = counted.tally().unwrap();
         assert_eq!((read.due, read.done, read.full, read.body_bytes), (5, 3, 4, 1 << 40));
+        assert_eq!(read.due_before_any_ended, 2);
         assert_eq!(read.errors, tally.errors);
         assert_eq!(read.histograms(), tally.histograms());
     }

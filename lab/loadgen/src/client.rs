@@ -209,11 +209,11 @@ fn conclude<T>(
     let (Some(begin), Some(end)) = (edges.next(), edges.next()) else {
         return Err(LoadError::Interrupted);
     };
-    let mut window = Window { begin, end, wall, client_cpu, tally };
+    let mut window = Window { begin, end, wall, client_cpu_most: client_cpu, tally };
     for part in followers {
         let part = part?;
         window.wall = window.wall.max(part.wall);
-        window.client_cpu += part.client_cpu;
+        window.client_cpu_most = window.client_cpu_most.max(part.client_cpu);
         window.tally.add(&part.tally);
     }
     Ok(window)

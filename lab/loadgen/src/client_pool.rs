@@ -51,6 +51,8 @@ pub struct ClientPool {
     next_patrol: Instant,
     failures_max: u32,
     failures_in_a_row: u32,
+    /// Whether a connection has ended, one way or the other.
+    has_ended: bool,
     /// The first failure in this row.
     failing_since: Option<Instant>,
     last_failure: Option<(Instant, Failure)>,
@@ -99,6 +101,7 @@ impl ClientPool {
             next_patrol: now + PATROL,
             failures_max: (2 * slots as u32).max(100),
             failures_in_a_row: 0,
+            has_ended: false,
             failing_since: None,
             last_failure: None,
         })
@@ -123,6 +126,9 @@ impl ClientPool {
         if Instant::now() >= self.next_patrol {
             self.patrol();
         }
+        // The caller replaces the tally between calls.
+        let tally = &self.shared.tally;
+        self.has_ended |= tally.done > 0 || !tally.errors.is_empty();
         self.check_failing()
     }
 
@@ -144,7 +150,7 @@ impl ClientPool {
         }
         if let Pacing::Open { schedule, .. } = &mut self.pace {
             for due in schedule.overdue(now) {
-                self.shared.tally.due += 1;
+                self.shared.tally.count_due(self.has_ended);
                 self.shared.tally.count_unfinished(now - due);
             }
         }
@@ -188,7 +194,7 @@ impl ClientPool {
     }
 
     fn begin(&mut self, slot: usize, due: Instant) {
-        self.shared.tally.due += 1;
+        self.shared.tally.count_due(self.has_ended);
         let connection = &mut self.connections[slot];
         let begun = connection.begin(due, &self.epoll, slot, &mut self.shared);
         if let Err(failure) = begun {

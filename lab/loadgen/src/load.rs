@@ -127,7 +127,8 @@ pub enum LoadError {
     /// Connections failed for a reason on this side.
     #[error(
         "{0} connections of a probe failed on this host, for want of ports, open files or a \
-         network (system): give more --source addresses, fewer connections or another machine"
+         network (system): fewer connections at a time, more addresses or open files of this host, \
+         or another machine may help"
     )]
     OwnHost(u64),
     /// The caller asked to stop.

@@ -103,9 +103,9 @@ const PROBE_SHIFT: u32 = 48;
 /// Rates tried at most until one is too high.
 const DOUBLINGS: u32 = 24;
 
-/// Searches the highest rate at which `plan` keeps `goal`. `course` says how long a probe takes at
-/// least; `attempt` carries out one probe, [`attempt`] from here, and ends the search if it fails;
-/// `probed` is called with each.
+/// Searches the highest rate at which `plan` keeps `goal`. `course` says how long warm-up and
+/// window of a probe take at least; `attempt` carries out one probe, [`attempt`] from here, and
+/// ends the search if it fails; `probed` is called with each.
 pub fn search<E>(
     plan: &Plan,
     course: &Course,
@@ -114,9 +114,11 @@ pub fn search<E>(
     mut probed: impl FnMut(&Probe),
 ) -> Found<E> {
     let window = course.window.max(LIMITS_PER_PROBE * goal.latency_max);
+    // As many connections have to be under way when the window begins as when it ends.
+    let warm_up = course.warm_up.max(goal.latency_max);
     let mut searched = Searched {
         plan,
-        course: Course { window, ..course.clone() },
+        course: Course { warm_up, window, ..course.clone() },
         goal,
         attempt: &mut attempt,
         probed: &mut probed,

@@ -20,8 +20,8 @@ pub struct Window<T> {
     pub end: T,
     /// Length of the window.
     pub wall: Duration,
-    /// CPU time of the client's thread within the window.
-    pub client_cpu: Duration,
+    /// CPU time within the window of the thread of clients that used most.
+    pub client_cpu_most: Duration,
     /// Counts and latencies of the handshakes that ended within the window.
     pub tally: Tally,
 }
@@ -32,6 +32,9 @@ pub struct Window<T> {
 pub struct Tally {
     /// Connections that were due.
     pub due: u64,
+    /// Those of them that were due before any connection of their thread had ended. Nothing can end
+    /// for each of these within the window yet, however well the server keeps up.
+    pub due_before_any_ended: u64,
     /// Connections that did all that they could do: a server may end one after fewer requests than
     /// were planned.
     pub done: u64,
@@ -73,6 +76,7 @@ impl Tally {
         };
         Tally {
             due: 0,
+            due_before_any_ended: 0,
             done: 0,
             full: 0,
             resumed: 0,
@@ -94,6 +98,7 @@ impl Tally {
     pub fn add(&mut self, other: &Tally) {
         for (ours, theirs) in [
             (&mut self.due, other.due),
+            (&mut self.due_before_any_ended, other.due_before_any_ended),
             (&mut self.done, other.done),
             (&mut self.full, other.full),
             (&mut self.resumed, other.resumed),
@@ -145,6 +150,11 @@ impl Tally {
     /// Failures of all kinds.
     pub fn failures(&self) -> u64 {
         self.errors.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    pub(crate) fn count_due(&mut self, has_any_ended: bool) {
+        self.due += 1;
+        self.due_before_any_ended += u64::from(!has_any_ended);
     }
 
     pub(crate) fn count_connect(&mut self, latency: Duration) {

@@ -36,8 +36,9 @@ pub enum Doubt {
 /// Part of the time from which on a thread counts as busy all of it.
 pub const BUSY: f64 = 0.95;
 
-/// Part of the connections of an open loop that has to end within the window. Those that are under
-/// way at its end have others at its beginning to match.
+/// Part of the connections of an open loop that has to end within the window: for each that is
+/// under way at its end, one that was under way at its beginning ends, or one that was due before
+/// any had ended is not counted.
 const KEPT_UP: f64 = 0.96;
 
 /// How many more connections may be under way at the end than at the beginning, by chance.
@@ -76,7 +77,8 @@ pub fn behind(plan: &Plan, outcome: &Outcome) -> Option<Doubt> {
     let Pace::Open { rate, .. } = plan.pace else { return None };
     let seconds = outcome.wall.as_secs_f64();
     // What a warm-up left over is due in the window, but was not asked for there.
-    let due = (outcome.tally.due as f64).min(rate * seconds);
+    let due =
+        (outcome.tally.due as f64).min(rate * seconds) - outcome.tally.due_before_any_ended as f64;
     let ended = outcome.tally.done.saturating_add(outcome.tally.failures());
     ((ended as f64) < KEPT_UP * due - BY_CHANCE)
         .then(|| Doubt::Behind { done: ended as f64 / seconds, asked: rate })

@@ -325,7 +325,7 @@ struct RawRow<'a> {
 
 impl<'a> RawRow<'a> {
     fn of(results: &Results, row: &'a Row) -> Self {
-        RawRow { row, ends: view::ends(row, view::rounds(results, &row.scenario)) }
+        RawRow { row, ends: view::ends(row, view::rounds_behind(results, row)) }
     }
 
     fn value(&self) -> String {

@@ -228,9 +228,8 @@ impl Claim {
 /// Whether both servers used up their CPUs in most rounds that count, so that what they did is what
 /// they can do; also where the rounds were not kept.
 fn were_busy(results: &Results, row: &Row) -> bool {
-    let rounds = || results.pairs.iter().filter(|pair| pair.scenario == row.scenario);
     [Some(&row.subject), row.rival.as_ref()].into_iter().flatten().all(|subject| {
-        let sound = rounds().filter(|pair| pair.status == Status::Ok);
+        let sound = view::rounds(results, row).filter(|pair| view::counts(pair, row));
         let own = sound.flat_map(|pair| &pair.measurements).filter(|it| it.subject == *subject);
         let (busy, idle): (Vec<f64>, Vec<f64>) =
             own.map(Measurement::server_share).partition(|share| *share >= BUSY_SHARE);
@@ -279,7 +278,7 @@ fn of_server(results: &Results, first: &Answer<'_, '_>, others: &[Answer<'_, '_>
         None => format!("a 95 % interval takes {ROUNDS_FOR_INTERVAL} rounds or more"),
     };
     let mut detail = format!("{}: {spends}, {interval}", comparison.scenario.conditions());
-    if let Some(rounds) = rounds(results, &comparison.row.scenario) {
+    if let Some(rounds) = rounds(results, comparison.row) {
         detail.push_str(&rounds);
     }
     detail.push('.');
@@ -549,9 +548,9 @@ fn ratio_with_interval(Ratio { centre, ends }: Ratio) -> String {
 }
 
 /// `, 11 of 12 rounds accepted`; nothing where the rounds were not kept.
-fn rounds(results: &Results, scenario: &str) -> Option<String> {
-    let rounds: Vec<&Pair> = results.pairs.iter().filter(|p| p.scenario == scenario).collect();
-    let accepted = rounds.iter().filter(|pair| pair.status == Status::Ok).count();
+fn rounds(results: &Results, row: &Row) -> Option<String> {
+    let rounds: Vec<&Pair> = view::rounds(results, row).collect();
+    let accepted = rounds.iter().filter(|pair| view::counts(pair, row)).count();
     (!rounds.is_empty()).then(|| format!(", {accepted} of {} rounds accepted", rounds.len()))
 }
 

@@ -7,7 +7,9 @@ mod inside;
 
 use widelane_results::{Bucket, HistogramKind, Results, Row, Status};
 
-pub use self::comparisons::{Comparison, Ratio, Section, comparisons, ends, rounds, sections};
+pub use self::comparisons::{
+    Comparison, Ratio, Section, comparisons, counts, ends, rounds, rounds_behind, sections,
+};
 pub use self::curves::{Curves, Series, Side, curves};
 pub use self::found::{Chart, Map, Sheet, charts, grid_table, sheets};
 pub use self::inside::{Distribution, distributions, paths};
@@ -262,9 +264,12 @@ pub fn rejected(results: &Results) -> Vec<Rejected> {
         };
         for round in rounds().filter(|round| round.status == Status::Rejected) {
             rejected.count += 1;
-            let reason = round.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
-            if !rejected.reasons.contains(&reason) {
-                rejected.reasons.push(reason);
+            let own = round.measurements.iter().filter_map(|it| it.reason.as_ref());
+            // The first of them is the round's, which is all that files of before have.
+            for reason in round.reason.iter().chain(own) {
+                if !rejected.reasons.contains(reason) {
+                    rejected.reasons.push(reason.clone());
+                }
             }
         }
         rejected

@@ -18,10 +18,22 @@ pub struct Pair {
     pub round: u32,
     /// The measurements in the order in which they were taken.
     pub measurements: Vec<Measurement>,
-    /// `ok` if the round counts, `rejected` if not.
+    /// `ok` if all its measurements count, `rejected` if not.
     pub status: Status,
-    /// Why the round was rejected.
+    /// Why the first of them does not count.
     pub reason: Option<String>,
+}
+
+impl Pair {
+    /// Why the round does not count for what is said of these subjects, if so. What disturbed
+    /// others leaves their measurements as they are. Files of before do not tell whom it disturbed.
+    pub fn objection(&self, subjects: &[&str]) -> Option<&str> {
+        if self.status != Status::Ok && self.measurements.iter().all(|it| it.reason.is_none()) {
+            return Some(self.reason.as_deref().unwrap_or("no reason given"));
+        }
+        let mut own = self.measurements.iter().filter(|it| subjects.contains(&&*it.subject));
+        own.find_map(|it| it.reason.as_deref())
+    }
 }
 
 /// One subject over one window of time.
@@ -49,6 +61,9 @@ pub struct Measurement {
     pub lane_cpu_s: f64,
     /// CPU time of the load generator, seconds; 0 where there is none.
     pub client_cpu_s: f64,
+    /// The most that one thread of it used, seconds; 0 where that is not known.
+    #[serde(default)]
+    pub client_thread_cpu_s: f64,
     /// CPU time that neither the subject nor the load generator used, seconds.
     pub foreign_cpu_s: f64,
     /// The part of it on the server's CPUs, seconds; 0 where that is not known.
@@ -57,6 +72,17 @@ pub struct Measurement {
     /// What the hypervisor took of `foreign_cpu_s`, seconds; 0 where that is not known.
     #[serde(default)]
     pub stolen_cpu_s: f64,
+    /// What it took of `foreign_server_cpu_s`, seconds; 0 where that is not known.
+    #[serde(default)]
+    pub stolen_server_cpu_s: f64,
+    /// CPU time that was used on hardware threads beside the server's, which are nobody's of ours,
+    /// seconds; 0 where there are none, or that is not known.
+    #[serde(default)]
+    pub sibling_cpu_s: f64,
+    /// Time for which a CPU limit of our control group stopped a CPU's share of it, seconds; 0
+    /// where there is none, or that is not known.
+    #[serde(default)]
+    pub throttled_s: f64,
     /// CPUs of the server; 0 where one is meant.
     #[serde(default)]
     pub server_cpus: u32,
@@ -77,6 +103,9 @@ pub struct Measurement {
     pub latency_us_p99: Option<f64>,
     /// Core cycles per operation, where a clock was metered.
     pub cycles_per_operation: Option<f64>,
+    /// Why it does not count, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Share of its CPUs from which on a server counts as busy: what it did is then what it can do.

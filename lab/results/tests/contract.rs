@@ -19,7 +19,11 @@ fn sample() -> Results {
             ..Row::default()
         }],
         pairs: vec![Pair {
-            measurements: vec![Measurement { operations: 7, ..Measurement::default() }],
+            measurements: vec![Measurement {
+                operations: 7,
+                reason: Some("it idled".to_owned()),
+                ..Measurement::default()
+            }],
             ..Pair::default()
         }],
         histograms: vec![Histogram {
@@ -76,6 +80,26 @@ fn reads_what_the_first_version_wrote() {
     assert_eq!(results.schema, "widelane-results/1");
     assert!(!results.rows.is_empty() && !results.pairs.is_empty());
     assert_eq!(results.operations, []);
+}
+
+#[test]
+fn a_rejected_round_counts_for_those_whose_measurements_do() {
+    let measured = |subject: &str, reason: Option<&str>| Measurement {
+        subject: subject.to_owned(),
+        reason: reason.map(str::to_owned),
+        ..Measurement::default()
+    };
+    let of = |reason| Pair {
+        measurements: vec![measured("native", None), measured("async", reason)],
+        status: Status::Rejected,
+        reason: Some("async: 2 failed".to_owned()),
+        ..Pair::default()
+    };
+    let now = of(Some("async: 2 failed"));
+    assert_eq!(now.objection(&["native"]), None);
+    assert_eq!(now.objection(&["native", "async"]), Some("async: 2 failed"));
+    // What was written before does not tell whose fault it was.
+    assert_eq!(of(None).objection(&["native"]), Some("async: 2 failed"));
 }
 
 #[test]

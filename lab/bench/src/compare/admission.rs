@@ -167,7 +167,7 @@ pub mod tests {
             identities: &identities,
             clients: Some(&clients),
             scenario: Scenario { version, ..SCENARIO },
-            cpus: Cpus { server: Vec::new(), client: Vec::new() },
+            cpus: Cpus::default(),
             far: None,
             rate: None,
             round: 0,

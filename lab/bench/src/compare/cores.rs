@@ -45,7 +45,7 @@ fn measured<'a>(
     subject: Subject,
 ) -> impl Iterator<Item = &'a Measurement> {
     let rounds = pairs.iter().filter(move |pair| pair.scenario == scenario);
-    let rounds = rounds.filter(|pair| pair.status == Status::Ok);
+    let rounds = rounds.filter(move |pair| pair.objection(&[subject.name()]).is_none());
     rounds.flat_map(|pair| &pair.measurements).filter(move |it| it.subject == subject.name())
 }
 

@@ -261,7 +261,7 @@ mod tests {
             identities: &identities,
             clients: None,
             scenario: Scenario { work, client_certificates: false, window, ..SCENARIO },
-            cpus: Cpus { server: Vec::new(), client: Vec::new() },
+            cpus: Cpus::default(),
             far: None,
             rate: None,
             round: 0,

@@ -13,7 +13,7 @@ use crate::pairs::{self, Basis, Of};
 use widelane_host::counters::Counts;
 
 use crate::server::Subject;
-use crate::stats::{self, latency_buckets, median, trimmed};
+use crate::stats::{latency_buckets, median, trimmed};
 
 /// Name and unit of the server's CPU time per 10^9 bytes of bodies.
 pub const SERVER_CPU_PER_GB: (&str, &str) = ("server_cpu_per_gb", "ms");
@@ -135,24 +135,21 @@ impl Record {
             Work::Handshakes | Work::Page => server_cpu,
             Work::Download(_) => server_cpu_per_gb,
         };
-        let basis = pairs::basis(&self.pairs);
         let compared = self.subjects.iter().filter(|subject| subject.is_ours());
         compared
             .flat_map(|subject| {
-                self.rivals(*subject).into_iter().map(move |rival| (subject, rival))
+                self.rivals(*subject).into_iter().map(|rival| [subject.name(), rival.name()])
             })
-            .all(|(subject, rival)| {
-                pairs::is_precise(&basis.both(subject.name(), rival.name(), of))
-            })
+            .all(|both| pairs::is_precise(&pairs::basis(&self.pairs, &both).both(both, of)))
     }
 
     /// Writes rows, pairs, histograms and notes to `results`. `meeting` is how many operations with
     /// lanes could meet: from [`BATCHES_EXPECTED_FROM`] on, batches must have formed.
     pub fn write(self, results: &mut Results, meeting: usize) {
-        let basis = pairs::basis(&self.pairs);
         let remark = self.remark_on_mac();
         results.notes.extend(remark.filter(|remark| !results.notes.contains(remark)));
         for subject in &self.subjects {
+            let basis = pairs::basis(&self.pairs, &[subject.name()]);
             let (latency_ns, counts) = self.totals(*subject, &basis);
             let unaccelerated = unaccelerated(*subject, self.work, counts.as_ref(), meeting);
             // A download or a page is hardly a handshake: what is counted of those says nothing
@@ -225,17 +222,14 @@ impl Record {
             if rivals.is_empty() {
                 rows.push(row.clone());
             }
-            for rival in rivals {
-                let rounds = basis.both(context.subject.name(), rival.name(), of);
-                let ratio = stats::ratio(&rounds);
-                rows.push(Row {
-                    rival: Some(rival.name().to_owned()),
-                    ratio: ratio.map(|ratio| ratio.value),
-                    ratio_low: ratio.and_then(|ratio| ratio.low()),
-                    ratio_high: ratio.and_then(|ratio| ratio.high()),
-                    ..row.clone()
-                });
-            }
+            rows.extend(rivals.into_iter().map(|rival| {
+                pairs::compared(
+                    row.clone(),
+                    &self.pairs,
+                    [context.subject, rival].map(Subject::name),
+                    of,
+                )
+            }));
         }
     }
 
@@ -491,6 +485,51 @@ mod tests {
         assert_eq!(record.rivals(HaproxyAwsLc), [Native]);
         assert_eq!(record.rivals(NativeMasked), [Native]);
         assert_eq!(record.rivals(Native), []);
+    }
+
+    #[test]
+    fn one_bad_subject_spoils_no_ratio_of_two_others() {
+        let subjects = [Subject::Native, Subject::Accelerated, Subject::HaproxyAwsLc];
+        let mut record = Record::new("s".to_owned(), Work::Page, subjects.into_iter());
+        for round in 0..8 {
+            let sample = |subject: Subject| Sample {
+                subject,
+                measurement: Measurement {
+                    subject: subject.name().to_owned(),
+                    wall_s: 1.0,
+                    operations: 1000,
+                    cpu_s: if subject == Subject::Accelerated { 0.5 } else { 0.8 },
+                    client_cpu_s: if subject == Subject::HaproxyAwsLc { 1.0 } else { 0.5 },
+                    ..Measurement::default()
+                },
+                latency_ns: None,
+                counts: subject.is_ours().then(Counts::default),
+                encrypt_then_mac: None,
+            };
+            record.push(round, subjects.map(sample).into());
+        }
+        let mut results = Results::default();
+        record.write(&mut results, 0);
+        let row = |subject: Subject, rival: Option<Subject>| {
+            let rows = results.rows.iter().filter(|row| row.metric == SERVER_CPU_PER_REQUEST.0);
+            let mut own = rows.filter(|row| row.subject == subject.name());
+            own.find(|row| row.rival.as_deref() == rival.map(Subject::name)).unwrap()
+        };
+        assert_eq!(row(Subject::Native, None).status, Status::Ok);
+        let sound = row(Subject::Accelerated, Some(Subject::Native));
+        assert_eq!((sound.status, sound.ratio), (Status::Ok, Some(0.625)));
+        assert!(sound.ratio_low.is_some());
+        for (subject, rival) in [
+            (Subject::Accelerated, Subject::HaproxyAwsLc),
+            (Subject::HaproxyAwsLc, Subject::Native),
+        ] {
+            let row = row(subject, Some(rival));
+            assert_eq!(row.status, Status::Rejected);
+            let reason = row.reason.as_deref().unwrap();
+            let told = "8 of 8 rounds rejected; the first: haproxy-aws-lc: the client was";
+            assert!(reason.starts_with(told), "{reason}");
+        }
+        assert_eq!(row(Subject::Accelerated, Some(Subject::HaproxyAwsLc)).value, sound.value);
     }
 
     #[test]

@@ -35,12 +35,14 @@ const BYTES_PER_SECOND_MIN: u64 = 10_000_000;
 const BYTES_PER_SECOND_SHARED_MIN: u64 = 100_000_000;
 
 /// The CPUs of server and client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Cpus {
     /// Those of servers, each of which has a worker on each; none if they are not known.
     pub server: Vec<usize>,
     /// Those of clients, which have a thread on each.
     pub client: Vec<usize>,
+    /// Other hardware threads of the servers' cores, which neither of them uses.
+    pub beside: Vec<usize>,
 }
 
 /// Which hardware threads of a core are used.
@@ -53,6 +55,14 @@ pub enum Threads {
 }
 
 impl Cpus {
+    /// These of some CPUs.
+    fn of(all: &[Cpu], server: Vec<usize>, client: Vec<usize>) -> Self {
+        let cores = all.iter().filter(|cpu| server.contains(&cpu.index));
+        let mut beside: Vec<usize> = cores.flat_map(|cpu| cpu.siblings.clone()).collect();
+        beside.retain(|cpu| !server.contains(cpu) && !client.contains(cpu));
+        Cpus { server, client, beside }
+    }
+
     /// The remark on hardware threads where all of them were wanted of `cores` cores.
     pub fn remark(&self, cores: usize) -> String {
         match self.server.len() / cores.max(1) {
@@ -104,7 +114,7 @@ impl Cpus {
             (_, None, None) => (None, Some("Server and client shared the only CPU.")),
         };
         let [server, client] = [server, client].map(|cpu| cpu.into_iter().collect());
-        (Cpus { server, client }, note)
+        (Cpus::of(&cpus, server, client), note)
     }
 
     /// `count` cores for the server, and all others for clients: of each core the first CPU, or all
@@ -133,11 +143,21 @@ impl Cpus {
             _ => {}
         }
         let (server, client) = cores.split_at(count);
-        let cpus = |cores: &[Vec<usize>]| match threads {
+        let used = |cores: &[Vec<usize>]| match threads {
             Threads::First => cores.iter().map(|core| core[0]).collect(),
             Threads::All => cores.concat(),
         };
-        Ok(Cpus { server: cpus(server), client: cpus(client) })
+        Ok(Cpus::of(cpus, used(server), used(client)))
+    }
+
+    /// The remark on what others use, where that is not known.
+    pub fn remark_on_accounting(&self) -> Option<String> {
+        let told = accounting::busy([&self.involved(&BTreeSet::new())]);
+        matches!(told, Ok([None])).then(|| {
+            "What other processes used of the CPUs is not known: /proc/stat lists others, as it \
+             does in some containers (lxcfs)."
+                .to_owned()
+        })
     }
 
     /// All that matter to a window of a server whose lane process is on some.
@@ -148,9 +168,18 @@ impl Cpus {
 
 /// The CPUs that we may use.
 fn allowed() -> Vec<Cpu> {
-    let allowed = place::allowed();
-    let is_allowed = |cpu: &Cpu| allowed.is_empty() || allowed.contains(&cpu.index);
-    Topology::detect().cpus.into_iter().filter(is_allowed).collect()
+    allowed_of(Topology::detect().cpus, &place::allowed())
+}
+
+/// Those of `cpus` that are allowed, if it is known which are. Where they are none of those, as in
+/// a container whose `/sys` counts CPUs from 0, each is a core of its own.
+fn allowed_of(mut cpus: Vec<Cpu>, allowed: &[usize]) -> Vec<Cpu> {
+    if allowed.is_empty() {
+        return cpus;
+    }
+    cpus.retain(|cpu| allowed.contains(&cpu.index));
+    let alone = |&index: &usize| Cpu { index, siblings: vec![index], package: 0, node: 0 };
+    if cpus.is_empty() { allowed.iter().map(alone).collect() } else { cpus }
 }
 
 /// What one window is to look like, whatever the subject.
@@ -212,10 +241,9 @@ struct Driven {
 pub struct Edge {
     usage: Usage,
     ours: Duration,
-    /// That of all CPUs involved.
-    busy: Busy,
-    /// That of the server's, stolen time included.
-    busy_server: Duration,
+    /// That of all CPUs involved, of the server's, and of those beside them, as far as known.
+    busy: [Option<Busy>; 3],
+    throttled: Duration,
     counts: Option<Counts>,
 }
 
@@ -227,12 +255,14 @@ impl Edge {
     /// Those of the kernel's accounting.
     pub fn observe(server: &Server, cpus: &Cpus) -> Result<Self, CompareError> {
         let usage = server.usage()?;
-        let involved: Vec<usize> = cpus.involved(&usage.lane_cpus).into_iter().collect();
+        let involved = cpus.involved(&usage.lane_cpus);
+        let servers: BTreeSet<usize> = cpus.server.iter().copied().collect();
+        let beside = cpus.beside.iter().copied().filter(|cpu| !involved.contains(cpu)).collect();
         Ok(Edge {
             usage,
             ours: accounting::process_cpu(Pid::this())?,
-            busy: accounting::busy(&involved)?,
-            busy_server: accounting::busy(&cpus.server)?.all,
+            busy: accounting::busy([&involved, &servers, &beside])?,
+            throttled: accounting::throttled(),
             counts: server.counts(),
         })
     }
@@ -242,18 +272,21 @@ impl Edge {
         let cpu = end.usage.cpu.saturating_sub(self.usage.cpu);
         let lane = end.usage.lane_cpu.saturating_sub(self.usage.lane_cpu);
         let client = end.ours.saturating_sub(self.ours);
-        let busy = end.busy.all.saturating_sub(self.busy.all);
-        let stolen = end.busy.stolen.saturating_sub(self.busy.stolen);
+        let spent = |set: usize| match (self.busy[set], end.busy[set]) {
+            (Some(begin), Some(end)) => end - begin,
+            _ => Busy::default(),
+        };
+        let (all, of_server, beside) = (spent(0), spent(1), spent(2));
         let lane_cpus = &end.usage.lane_cpus;
         let involved = cpus.involved(lane_cpus).len() as u32;
-        let foreign = pairs::foreign(busy, cpu + client, accounting::tick() * involved);
+        let foreign = pairs::foreign(all.all, cpu + client, accounting::tick() * involved);
         // Which of its CPUs a lane process used more, the kernel does not tell.
         let apart = lane_cpus.iter().filter(|cpu| !cpus.server.contains(cpu)).count();
         let apart = apart as f64 / lane_cpus.len().max(1) as f64;
         // Clients without a CPU of their own are on the server's.
         let guests = if cpus.client.is_empty() { client } else { Duration::ZERO };
         let foreign_server = pairs::foreign(
-            end.busy_server.saturating_sub(self.busy_server),
+            of_server.all,
             cpu + guests - if apart == 1.0 { lane.min(cpu) } else { Duration::ZERO },
             accounting::tick() * cpus.server.len() as u32,
         );
@@ -261,9 +294,17 @@ impl Edge {
             cpu_s: cpu.as_secs_f64(),
             lane_cpu_s: lane.as_secs_f64() * apart,
             foreign_server_cpu_s: foreign_server.as_secs_f64(),
+            stolen_server_cpu_s: of_server.stolen.min(foreign_server).as_secs_f64(),
             client_cpu_s: client.as_secs_f64(),
             foreign_cpu_s: foreign.as_secs_f64(),
-            stolen_cpu_s: stolen.min(foreign).as_secs_f64(),
+            stolen_cpu_s: all.stolen.min(foreign).as_secs_f64(),
+            sibling_cpu_s: pairs::foreign(
+                beside.all,
+                beside.stolen,
+                accounting::tick() * cpus.beside.len() as u32,
+            )
+            .as_secs_f64(),
+            throttled_s: end.throttled.saturating_sub(self.throttled).as_secs_f64(),
             server_cpus: cpus.server.len() as u32,
             client_cpus: cpus.client.len() as u32,
             lane_cpus: involved - cpus.involved(&BTreeSet::new()).len() as u32,
@@ -310,6 +351,12 @@ pub fn account(
     Ok((measurement, counts))
 }
 
+/// The seed of a round. Threads count seeds in lower bits: no two threads of any rounds have the
+/// same arrivals.
+pub fn seed(round: u32) -> u64 {
+    u64::from(round) << 32
+}
+
 /// What clients are to do in a scenario.
 pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
     let cpus = &shape.cpus;
@@ -334,7 +381,7 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
         work: loadgen::Work::Handshake,
         connections,
         rate: shape.rate,
-        seed: shape.round.into(),
+        seed: seed(shape.round),
         cpus: cpus.client.clone(),
         warm_up,
         window,
@@ -391,9 +438,10 @@ fn drive(
             return Err(CompareError::Load { server: server.name().to_owned(), why });
         }
     };
-    let Window { begin, end, wall, tally, .. } = window;
+    let Window { begin, end, wall, client_cpu_most, tally } = window;
     let measurement = Measurement {
         wall_s: wall.as_secs_f64(),
+        client_thread_cpu_s: client_cpu_most.as_secs_f64(),
         bytes: tally.body_bytes,
         resumed: tally.resumed,
         errors: tally.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
@@ -464,6 +512,7 @@ mod tests {
             (&[0, 3, 1, 4][..], &[2, 5][..])
         );
         assert!(all.remark(2).contains("2 hardware threads"));
+        assert_eq!((first.beside, all.beside), (vec![3, 4], vec![]));
         assert!(Cpus::divide(&cpus, 3, Threads::All).unwrap_err().contains("none of 3"));
     }
 
@@ -476,22 +525,23 @@ mod tests {
             lane_cpu: Duration::from_secs_f64(lane),
             lane_cpus: lane_cpus.iter().copied().collect(),
         };
+        let all = |all: Duration| Busy { all, stolen: Duration::ZERO };
         let edge = |usage: Usage, client: f64, foreign: f64| Edge {
-            busy: Busy {
-                all: usage.cpu + Duration::from_secs_f64(client + foreign),
-                stolen: Duration::ZERO,
-            },
-            busy_server: usage.cpu.saturating_sub(if lane_cpus.contains(&0) {
-                Duration::ZERO
-            } else {
-                usage.lane_cpu
-            }),
+            busy: [
+                Some(all(usage.cpu + Duration::from_secs_f64(client + foreign))),
+                Some(all(match lane_cpus.contains(&0) {
+                    true => usage.cpu,
+                    false => usage.cpu - usage.lane_cpu,
+                })),
+                None,
+            ],
+            throttled: Duration::ZERO,
             usage,
             ours: Duration::from_secs_f64(client),
             counts: None,
         };
         let (begin, end) = (usage(0.0, 0.0), usage(server + lane, lane));
-        let cpus = Cpus { server: vec![0], client: vec![1] };
+        let cpus = Cpus { server: vec![0], client: vec![1], ..Cpus::default() };
         assert!(cpus.involved(&end.lane_cpus).is_superset(&end.lane_cpus));
         let measured = Measurement { wall_s: 1.0, operations: 1, ..Measurement::default() };
         let (begin, end) = (edge(begin, 0.0, 0.0), edge(end, client, foreign));
@@ -521,6 +571,21 @@ mod tests {
         assert_eq!(objection(&[2], [0.9, 0.5, 0.5, 0.16]), None);
         let told = objection(&[2], [0.9, 0.5, 0.5, 0.25]).unwrap();
         assert!(told.contains("other processes used"), "{told}");
+    }
+
+    #[test]
+    fn allowed_cpus_that_are_not_listed_are_cores_of_their_own() {
+        let listed = || vec![cpu(0, &[0, 1]), cpu(1, &[0, 1])];
+        assert_eq!(allowed_of(listed(), &[1]), [cpu(1, &[0, 1])]);
+        assert_eq!(allowed_of(listed(), &[]), listed());
+        assert_eq!(allowed_of(listed(), &[24, 26]), [cpu(24, &[24]), cpu(26, &[26])]);
+    }
+
+    #[test]
+    fn no_two_threads_of_any_rounds_have_the_same_arrivals() {
+        let threads = |round| (0..256).map(move |thread| seed(round) + thread);
+        let seeds: BTreeSet<u64> = (0..64).flat_map(threads).collect();
+        assert_eq!(seeds.len(), 64 * 256);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::compare::CompareError;
 use crate::compare::rows::{REQUESTS, SERVER_CPU_PER_REQUEST, rate, server_cpu, without_counters};
 use crate::pairs::{self, ACCEPTED_SHARE_MIN, Basis, Of};
 use crate::server::ServerError;
-use crate::stats::{self, median};
+use crate::stats::median;
 
 const KEPT: (&str, &str) = ("requests_kept", "1");
 const CLOCK: (&str, &str) = ("server_clock", "MHz");
@@ -84,22 +84,21 @@ impl Record {
         let Some(first) = self.shares.first().filter(|first| !first.pairs.is_empty()) else {
             return;
         };
-        let bases: Vec<Basis<'_>> =
-            self.shares.iter().map(|share| pairs::basis(&share.pairs)).collect();
-        for (share, basis) in self.shares.iter().zip(&bases) {
-            // What is kept can be relied on no more than what it is a part of.
-            let of_first = bases[0].objection.as_ref();
-            let of_first = of_first.map(|objection| format!("of the first share, {objection}"));
+        for share in &self.shares {
             for (place, &implementation) in self.subjects.iter().enumerate() {
-                let blank = share.blank(place, implementation, basis);
+                let basis = share.basis(implementation);
+                let blank = share.blank(place, implementation, &basis);
                 for (metric, of) in
                     [(REQUESTS, rate as Of), (SERVER_CPU_PER_REQUEST, server_cpu as Of)]
                 {
-                    results.rows.push(compared(&blank, implementation, basis, metric, of));
+                    results.rows.push(compared(&blank, implementation, share, metric, of));
                 }
                 let kept = kept(share, first, implementation);
-                let of_kept = blank.reason.clone().or_else(|| of_first.clone()).or(kept.objection);
-                let clock = share.clock(place, basis);
+                // What is kept can be relied on no more than what it is a part of.
+                let of_first = first.basis(implementation).objection;
+                let of_first = of_first.map(|objection| format!("of the first share, {objection}"));
+                let of_kept = blank.reason.clone().or(of_first).or(kept.objection);
+                let clock = share.clock(place, &basis);
                 let row = |(metric, unit): (&str, &str), value, objection: Option<String>| Row {
                     metric: metric.to_owned(),
                     unit: unit.to_owned(),
@@ -115,32 +114,28 @@ impl Record {
             }
         }
         for (place, &implementation) in self.subjects.iter().enumerate() {
-            results.notes.extend(self.remark(place, implementation, &bases));
+            results.notes.extend(self.remark(place, implementation));
         }
         results.pairs.extend(self.shares.into_iter().flat_map(|share| share.pairs));
     }
 
     /// The figures of the published experiment: what is kept of the requests, and at which clock.
     /// Nothing where a share cannot be relied on.
-    fn remark(
-        &self,
-        place: usize,
-        implementation: Implementation,
-        bases: &[Basis<'_>],
-    ) -> Option<String> {
-        let part = |(share, basis): (&Share, &Basis<'_>)| {
+    fn remark(&self, place: usize, implementation: Implementation) -> Option<String> {
+        let part = |share: &Share| {
+            let basis = share.basis(implementation);
             let kept = kept(share, &self.shares[0], implementation);
             if basis.objection.is_some() || kept.objection.is_some() {
                 return None;
             }
             let kept = kept.value?;
-            let clock = share.clock(place, basis);
+            let clock = share.clock(place, &basis);
             let clock = clock.map_or(String::new(), |mhz| format!(" at {mhz:.0} MHz"));
-            let room = share.room(place, basis).map_or("OpenSSL's own", |room| room.name());
+            let room = share.room(place, &basis).map_or("OpenSSL's own", |room| room.name());
             let percent = share.percent();
             Some(format!("{percent} %: {:.1} %{clock} ({room})", 100.0 * kept))
         };
-        let parts: Option<Vec<String>> = self.shares.iter().zip(bases).map(part).collect();
+        let parts: Option<Vec<String>> = self.shares.iter().map(part).collect();
         Some(format!(
             "{}: requests kept as the share of ChaCha20-Poly1305 grows: {}.",
             implementation.name(),
@@ -154,6 +149,11 @@ impl Share {
     fn percent(&self) -> &str {
         let last = self.scenario.rsplit('-').next().unwrap_or_default();
         last.split('/').next().unwrap_or_default()
+    }
+
+    /// The rounds on which the figures of one implementation stand.
+    fn basis(&self, implementation: Implementation) -> Basis<'_> {
+        pairs::basis(&self.pairs, &[implementation.name()])
     }
 
     /// What was seen of one implementation in the rounds that count.
@@ -207,22 +207,22 @@ fn status(objection: &Option<String>) -> Status {
 fn compared(
     blank: &Row,
     implementation: Implementation,
-    basis: &Basis<'_>,
+    share: &Share,
     (metric, unit): (&str, &str),
     of: Of,
 ) -> Row {
-    let native = Implementation::Native;
-    let rival = (implementation != native).then_some(native.name());
-    let ratio = rival.and_then(|rival| stats::ratio(&basis.both(implementation.name(), rival, of)));
-    Row {
+    let row = Row {
         metric: metric.to_owned(),
         unit: unit.to_owned(),
-        value: median(&basis.values(implementation.name(), of)),
-        rival: rival.map(str::to_owned),
-        ratio: ratio.map(|ratio| ratio.value),
-        ratio_low: ratio.and_then(|ratio| ratio.low()),
-        ratio_high: ratio.and_then(|ratio| ratio.high()),
+        value: median(&share.basis(implementation).values(implementation.name(), of)),
         ..blank.clone()
+    };
+    match implementation {
+        Implementation::Native => row,
+        _ => {
+            let both = [implementation, Implementation::Native].map(Implementation::name);
+            pairs::compared(row, &share.pairs, both, of)
+        }
     }
 }
 
@@ -256,7 +256,8 @@ struct Kept {
 /// of the rounds, as anything else does.
 fn kept(share: &Share, first: &Share, implementation: Implementation) -> Kept {
     let rates = |share: &Share| -> Vec<(u32, f64)> {
-        let sound = share.pairs.iter().filter(|pair| pair.status == Status::Ok);
+        let counts = |pair: &&Pair| pair.objection(&[implementation.name()]).is_none();
+        let sound = share.pairs.iter().filter(counts);
         sound
             .filter_map(|pair| {
                 let own = pair.measurements.iter().find(|m| m.subject == implementation.name());
@@ -399,6 +400,27 @@ mod tests {
         assert_eq!(row(&results, 100, "requests_per_second").status, Status::Ok);
         assert!(results.notes.is_empty(), "{:?}", results.notes);
         assert_eq!(row(&results_with(4), 100, "requests_kept").status, Status::Ok);
+    }
+
+    #[test]
+    fn one_bad_server_spoils_nothing_of_the_others() {
+        let plan = plan(None);
+        let mut record = Record::new(&plan);
+        for round in 0..8 {
+            let of = |one: &_| {
+                let mut both = [sample(*one, 1000), sample(*one, 930)];
+                let is_bad = u64::from(*one == Implementation::Light256);
+                both.iter_mut().for_each(|it| it.measurement.resumed = is_bad);
+                both.into_iter().enumerate()
+            };
+            record.push(round, plan.implementations().iter().flat_map(of).collect());
+        }
+        let mut results = Results::default();
+        record.write(&mut results);
+        for row in &results.rows {
+            assert_eq!(row.status == Status::Rejected, row.subject == "light-256", "{row:?}");
+        }
+        assert_eq!(results.notes.len(), 3, "{:?}", results.notes);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use widelane_meter::place;
 
@@ -18,6 +19,9 @@ pub const PREFIX: &str = "/bytes/";
 
 /// Longest request that the origin reads.
 const REQUEST_BYTES_MAX: u64 = 16 << 10;
+
+/// Pause after a connection that could not be accepted.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(5);
 
 /// What all bodies repeat.
 pub static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -113,8 +117,10 @@ impl Origin {
                     return;
                 }
                 // A connection that fails is the client's to notice.
-                if let Ok(stream) = stream {
-                    let _ = thread::Builder::new().spawn(move || answer(stream));
+                match stream {
+                    Ok(stream) => _ = thread::Builder::new().spawn(move || answer(stream)),
+                    // Without open files it would fail again at once, on the CPU of the clients.
+                    Err(_) => thread::sleep(PAUSE_AFTER_FAILURE),
                 }
             }
         };

@@ -17,7 +17,7 @@ use super::heat::{Heat, Subject, Timed, Who};
 use super::rows::{cycles, per_second};
 use super::{Plan, SpeedError, stay_on_this_cpu};
 use crate::Observer;
-use crate::pairs;
+use crate::pairs::{self, Basis};
 use crate::stats::{self, median};
 
 const GCM: &str = "AES-128-GCM";
@@ -155,33 +155,35 @@ fn missing(scenario: &str, reason: &str) -> Row {
 }
 
 fn write_rows(scenario: &str, size: usize, all: &[Who], pairs: &[Pair], rows: &mut Vec<Row>) {
-    let basis = pairs::basis(pairs);
-    let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
-    let row = |scenario: &str, who: Who, (metric, unit): (&str, &str), value| Row {
-        scenario: scenario.to_owned(),
-        subject: who.subject().to_owned(),
-        metric: metric.to_owned(),
-        unit: unit.to_owned(),
-        value,
-        status,
-        reason: basis.objection.clone(),
-        ..Row::default()
-    };
+    let row =
+        |scenario: &str, who: Who, (metric, unit): (&str, &str), value, basis: &Basis<'_>| Row {
+            scenario: scenario.to_owned(),
+            subject: who.subject().to_owned(),
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            value,
+            status: basis.status(),
+            reason: basis.objection.clone(),
+            ..Row::default()
+        };
     for (gcm, cbc) in [(Who::Openssl, Who::OpensslCbc), (Who::Provider, Who::ProviderCbc)] {
         if !all.contains(&gcm) {
             continue;
         }
-        let ratio = stats::ratio(&basis.both(gcm.label(), cbc.label(), per_second));
+        let both = [gcm, cbc].map(Who::label);
+        let basis = pairs::basis(pairs, &both);
+        let ratio = stats::ratio(&basis.both(both, per_second));
         rows.push(Row {
             ratio_low: ratio.and_then(|ratio| ratio.low()),
             ratio_high: ratio.and_then(|ratio| ratio.high()),
-            ..row(scenario, gcm, CIPHER_RATIO, ratio.map(|ratio| ratio.value))
+            ..row(scenario, gcm, CIPHER_RATIO, ratio.map(|ratio| ratio.value), &basis)
         });
         for (who, cipher) in [(gcm, GCM), (cbc, CBC_HMAC)] {
+            let basis = pairs::basis(pairs, &[who.label()]);
             let per_byte =
                 median(&basis.values(who.label(), cycles)).map(|cycles| cycles / size as f64);
             let path = format!("{}/record/{size}", cipher.to_lowercase());
-            rows.push(row(&path, gcm, CYCLES_PER_BYTE, per_byte));
+            rows.push(row(&path, gcm, CYCLES_PER_BYTE, per_byte, &basis));
         }
     }
 }

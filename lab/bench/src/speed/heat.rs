@@ -149,9 +149,9 @@ impl Heat<'_> {
 
     /// Whether the ratios that matter are known well enough.
     fn is_precise(&self, taken: &[Pair]) -> bool {
-        let basis = pairs::basis(taken);
         self.precise.iter().all(|(who, rival)| {
-            pairs::is_precise(&basis.both(who.label(), rival.label(), per_second))
+            let both = [who.label(), rival.label()];
+            pairs::is_precise(&pairs::basis(taken, &both).both(both, per_second))
         })
     }
 

@@ -6,7 +6,7 @@ use widelane_results::{Measurement, Pair, Row, Status};
 use super::event::Entry;
 use super::heat::Who;
 use crate::pairs::{self, Of};
-use crate::stats::{self, median};
+use crate::stats::median;
 
 const OPERATIONS: (&str, &str) = ("operations_per_second", "1/s");
 const CYCLES: (&str, &str) = ("cycles_per_operation", "cycles");
@@ -40,14 +40,13 @@ fn metrics(size: Option<usize>) -> Vec<Metric> {
 
 /// Writes the rows of one operation, which has `rooms`, best first.
 pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows: &mut Vec<Row>) {
-    let basis = pairs::basis(pairs);
-    let status = if basis.objection.is_some() { Status::Rejected } else { Status::Ok };
     let best = rooms.iter().map(|room| Who::Room(*room)).find(|who| all.contains(who));
     for who in &all {
+        let basis = pairs::basis(pairs, &[who.label()]);
         for ((metric, unit), of, divisor) in metrics(entry.size) {
             let row = Row {
                 value: median(&basis.values(who.label(), of)).map(|value| value / divisor),
-                status,
+                status: basis.status(),
                 reason: basis.objection.clone(),
                 ..blank(entry, *who, metric, unit)
             };
@@ -56,16 +55,10 @@ pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows:
             if rivals.is_empty() {
                 rows.push(row.clone());
             }
-            for rival in rivals {
-                let ratio = stats::ratio(&basis.both(who.label(), rival.label(), of));
-                rows.push(Row {
-                    rival: Some(rival.subject().to_owned()),
-                    ratio: ratio.map(|ratio| ratio.value),
-                    ratio_low: ratio.and_then(|ratio| ratio.low()),
-                    ratio_high: ratio.and_then(|ratio| ratio.high()),
-                    ..row.clone()
-                });
-            }
+            // Rivals are called the same in rows and in rounds.
+            rows.extend(rivals.iter().map(|rival| {
+                pairs::compared(row.clone(), pairs, [who.label(), rival.label()], of)
+            }));
         }
     }
 }

@@ -326,20 +326,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = system::stop_on_signals()?;
     let mut progress = measure::Progress::new(json);
 
-    // Servers inherit the limit; one that passes requests on has two for each connection.
-    if !args.load.is_empty() || args.quick {
-        raise_file_limit(plans::DESCRIPTORS_LOAD)?;
-    }
     if args.http3 && args.tls.contains(&TlsVersion::Tls12) {
         bail!("--http3 has TLS 1.3 only; leave 1.2 out of --tls");
-    }
-    if let Some(most) = args.connections.iter().max() {
-        raise_file_limit(2 * usize::from(*most))?;
     }
     let lanes = machine::with_lanes(&resolved.policy);
     let mut failures = Vec::new();
     let workloads = args.workloads(&resolved.policy, &lanes)?;
     args.check_flags(&workloads)?;
+    // Servers inherit the limit; one that passes requests on has two for each connection, and so
+    // has this process where it is both client and origin.
+    raise_file_limit(2 * args.connections_most(&workloads))?;
     for workload in workloads {
         if stop.load(Ordering::Relaxed) {
             failures.extend(interruption(&failures));

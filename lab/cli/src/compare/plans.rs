@@ -84,8 +84,6 @@ const ROUNDS_LOAD: u32 = 8;
 /// Round trips of a handshake at most: one of TCP, and two of TLS.
 const ROUND_TRIPS: u32 = 3;
 const CONNECTIONS_LOAD: usize = 2_000;
-/// Open files that those take of a client or a server.
-pub(super) const DESCRIPTORS_LOAD: usize = 2 * CONNECTIONS_LOAD;
 
 /// Connections at which CPU time is the question.
 const COST_CONNECTIONS: u16 = 200;
@@ -572,6 +570,19 @@ impl Args {
         Ok(ALL.into_iter().filter(wanted).collect())
     }
 
+    /// The most connections that any of these workloads may have at a time.
+    pub(super) fn connections_most(&self, workloads: &[Workload]) -> usize {
+        let most = |scenarios: Vec<Scenario>| scenarios.iter().map(|it| it.connections).max();
+        let of_workload = |workload: &Workload| match workload {
+            Workload::Handshake => most(self.handshakes()),
+            Workload::Bulk => most(self.downloads()),
+            Workload::Application => most(self.pages()),
+            Workload::Mixed => Some(self.mixed().connections),
+            Workload::All => None,
+        };
+        workloads.iter().filter_map(of_workload).max().unwrap_or(0)
+    }
+
     /// Refuses flags that none of these workloads heeds.
     pub(super) fn check_flags(&self, workloads: &[Workload]) -> anyhow::Result<()> {
         let of_downloads = [
@@ -733,6 +744,18 @@ mod tests {
         assert_eq!(measured("8,64"), [(Tls12, 8), (Tls12, 64), (Tls13, 64)]);
         assert_eq!(measured("200,256"), [(Tls12, 200), (Tls12, 256), (Tls13, 200)]);
         assert_eq!(measured("8"), [(Tls12, 8), (Tls13, 8)]);
+    }
+
+    #[test]
+    fn no_scenario_has_more_connections_than_files_are_asked_for() {
+        let most = |line: &str, workload| args(line).connections_most(&[workload]);
+        assert_eq!(most("--latency-max 2s", Workload::Bulk), 1000);
+        assert_eq!(most("--latency-max 2s --connections 400", Workload::Bulk), 400);
+        assert_eq!(most("", Workload::Bulk), 4);
+        assert_eq!(most("--load 30", Workload::Handshake), CONNECTIONS_LOAD);
+        assert_eq!(most("--connections 8,4000", Workload::Handshake), 4000);
+        let both = [Workload::Handshake, Workload::Mixed];
+        assert_eq!(args("--quick").connections_most(&both), CONNECTIONS_LOAD);
     }
 
     #[test]

@@ -248,6 +248,17 @@ fn follows_the_rate_of_an_open_loop_and_says_when_the_server_does_not() {
 }
 
 #[test]
+fn a_server_that_takes_longer_than_the_warm_up_does_not_fall_behind() {
+    let delay = Duration::from_millis(1500);
+    let server = serve_as(Conduct { delay, ..Conduct::default() });
+    let plan = Plan { pace: open(50.0, Arrivals::Constant), ..plan(&server) };
+    let outcome = driven(&plan, Duration::from_secs(4));
+    let early = outcome.tally.due_before_any_ended;
+    assert!((70..=90).contains(&early), "{early}");
+    assert!(doubts(&plan, &outcome).is_empty(), "{:?}", doubts(&plan, &outcome));
+}
+
+#[test]
 fn a_search_finds_the_limit_of_a_server_within_ten_per_cent() {
     let server = narrow();
     // A busy machine may miss some of the server's twenty per second.

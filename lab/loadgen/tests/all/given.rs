@@ -50,7 +50,9 @@ fn failed(kind: ErrorKind, count: u64) -> Outcome {
 fn found(mut attempt: impl FnMut(Option<f64>, u64) -> Outcome) -> Found<Infallible> {
     let goal = Goal { latency_max: SECOND / 10, percentile: 99.0 };
     let course = Course { threads: 1, cpus: Vec::new(), warm_up: Duration::ZERO, window: SECOND };
-    let attempt = |plan: &Plan, _: &Course| {
+    let attempt = |plan: &Plan, course: &Course| {
+        // Whatever keeps the limit has ended by then, if it came at the beginning.
+        assert_eq!(course.warm_up, goal.latency_max);
         let rate = match plan.pace {
             Pace::Open { rate, .. } => Some(rate),
             Pace::Closed { .. } => None,
@@ -140,6 +142,19 @@ fn what_a_warm_up_left_over_was_not_asked_for() {
     let behind = doubts(&plan, &outcome(16_000, 500));
     assert_eq!(behind, [Doubt::Behind { done: 500.0, asked: 10_000.0 }]);
     assert_eq!(doubts(&plan, &outcome(16_000, 10_000)), []);
+}
+
+#[test]
+fn what_came_before_any_could_end_is_not_missed() {
+    let plan = plan(10_000.0);
+    let settled = |due_before_any_ended: u64, done: u64| {
+        let mut outcome = outcome(10_000, done);
+        outcome.tally.due_before_any_ended = due_before_any_ended;
+        doubts(&plan, &outcome)
+    };
+    assert_eq!(settled(4_000, 6_000), []);
+    assert_eq!(settled(0, 6_000), [Doubt::Behind { done: 6_000.0, asked: 10_000.0 }]);
+    assert_eq!(settled(4_000, 5_500), [Doubt::Behind { done: 5_500.0, asked: 10_000.0 }]);
 }
 
 #[test]

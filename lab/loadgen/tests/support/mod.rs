@@ -55,6 +55,8 @@ pub struct Conduct {
     pub stall: Option<Duration>,
     /// Lets one handshake through in so much time.
     pub interval: Option<Duration>,
+    /// Lets each handshake wait for so long, however many there are.
+    pub delay: Duration,
     /// Ends each connection with so many answers.
     pub answers_max: Option<u32>,
     /// Closes every connection at once that comes after the first time and before the second.
@@ -222,6 +224,7 @@ impl Host {
         if let Some(gate) = gate {
             gate.lock().await.tick().await;
         }
+        tokio::time::sleep(self.conduct.delay).await;
         let proper = match self.acceptor.accept(tcp).await {
             Ok(mut tls) => {
                 let session = tls.get_ref().1;

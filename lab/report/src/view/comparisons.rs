@@ -1,6 +1,6 @@
 //! Rows beside their rivals, metric by metric.
 
-use widelane_results::{ROUNDS_FOR_INTERVAL, Results, Row, Status};
+use widelane_results::{Pair, ROUNDS_FOR_INTERVAL, Results, Row, Status};
 
 use super::{join, mode, status};
 use crate::words::{self, CYCLES, LATENCY_ALONE, METRICS, Metric, OPERATIONS, Scenario};
@@ -169,12 +169,23 @@ pub fn ends(row: &Row, rounds: Option<usize>) -> Option<[f64; 2]> {
     ends.filter(|_| rounds.is_none_or(|rounds| rounds >= ROUNDS_FOR_INTERVAL))
 }
 
-/// The rounds on which the ratios of a scenario stand: those that count, or all of them where fewer
-/// than half do, and the rows are rejected. Nothing where no round was kept.
-pub fn rounds(results: &Results, scenario: &str) -> Option<usize> {
-    let rounds = || results.pairs.iter().filter(|pair| pair.scenario == scenario);
-    let sound = rounds().filter(|pair| pair.status == Status::Ok).count();
-    let taken = rounds().count();
+/// The rounds of a row's scenario.
+pub fn rounds<'a>(results: &'a Results, row: &'a Row) -> impl Iterator<Item = &'a Pair> {
+    results.pairs.iter().filter(|pair| pair.scenario == row.scenario)
+}
+
+/// Whether a round counts for a row. Rounds name a room of ours where rows have it apart.
+pub fn counts(pair: &Pair, row: &Row) -> bool {
+    let subjects = [Some(&row.subject), row.room.as_ref(), row.rival.as_ref()];
+    let subjects: Vec<&str> = subjects.into_iter().flatten().map(String::as_str).collect();
+    pair.objection(&subjects).is_none()
+}
+
+/// How many rounds the ratio of a row stands on: those that count, or all of them where fewer than
+/// half do, and the row is rejected. Nothing where no round was kept.
+pub fn rounds_behind(results: &Results, row: &Row) -> Option<usize> {
+    let sound = rounds(results, row).filter(|pair| counts(pair, row)).count();
+    let taken = rounds(results, row).count();
     (taken > 0).then_some(if 2 * sound >= taken { sound } else { taken })
 }
 
@@ -281,7 +292,7 @@ fn comparisons_of<'a>(
                         && Some(&other.subject) == row.rival.as_ref()
                 })
                 .and_then(|other| other.value),
-            rounds: rounds(results, &row.scenario),
+            rounds: rounds_behind(results, row),
         })
         .collect();
     let families: Vec<String> = comparisons.iter().map(|c| c.scenario.family()).collect();
