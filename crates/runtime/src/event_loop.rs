@@ -325,7 +325,7 @@ impl EventLoop {
         let mut filled = count;
         loop {
             self.keep_ready(|handshake| {
-                // Another thread is freeing it, or its descriptor belongs to another connection now.
+                // Another thread is freeing it, or its descriptor belongs to another connection.
                 if !handshake.may_go_on_unasked() {
                     return false;
                 }
@@ -390,8 +390,8 @@ impl EventLoop {
         }
     }
 
-    /// Lets all warm handshakes go on. What their peers have sent meanwhile was left to be read, but
-    /// the call that parked may have been what it was reported for: it is reported again.
+    /// Lets all warm handshakes go on. They leave to be read what their peers have sent, whose edge
+    /// the call that parked may have used up: so epoll sets report it once more.
     fn go_on(&self, hooks: &ProviderHooks) {
         handshake::go_on_by_themselves(hooks, self, None);
         while let Some(handshake) = self.warm.pop() {
