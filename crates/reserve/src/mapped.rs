@@ -18,9 +18,12 @@ impl Stack {
     pub fn map(bytes: usize, spare: usize) -> Option<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_STACK | libc::MAP_NORESERVE;
         let base = map(PAGE_BYTES + bytes + spare, flags).ok()?;
-        let stack = Stack { base, bytes: PAGE_BYTES + bytes };
+        let mut stack = Stack { base, bytes: PAGE_BYTES + bytes };
         // SAFETY: the end of the mapping made above; nothing lives there.
         let spared = spare == 0 || unsafe { libc::munmap(stack.top().cast(), spare) } == 0;
+        if !spared {
+            stack.bytes += spare;
+        }
         // SAFETY: the lowest page of the mapping made above; nothing lives there.
         let guarded = unsafe { libc::mprotect(base.as_ptr().cast(), PAGE_BYTES, libc::PROT_NONE) };
         (spared && guarded == 0).then_some(stack)

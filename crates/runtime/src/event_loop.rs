@@ -24,9 +24,9 @@ use crate::interpose::guard_uncancelled;
 use crate::methods;
 use crate::provider::provider;
 use crate::real;
-use crate::registry::{self, Registration};
+use crate::registry;
 use crate::stacks::Stacks;
-use crate::wake::Wake;
+use crate::wake::{Wake, is_special};
 use queue::Queue;
 
 thread_local! {
@@ -61,6 +61,8 @@ pub(crate) struct EventLoop {
     mailbox: Arc<Mailbox>,
     /// The epoll descriptor that this thread waited for last, −1 if it never did.
     waiting: Cell<c_int>,
+    /// Whether it has ever waited with a timeout, and so will wait again.
+    has_slept: Cell<bool>,
     /// The epoll descriptor by which this thread is woken when other workers have finished
     /// operations of its, how often that had been closed, and the one that wakes it there; −1 if
     /// there is none.
@@ -74,6 +76,8 @@ pub(crate) struct EventLoop {
     closing: RefCell<Closing>,
     /// Executed handshakes whose program must be woken.
     ready: Queue,
+    /// Those of which it was told, until it calls for them or waits again.
+    told: Queue,
     /// Executed handshakes that may go on at once.
     pub(crate) warm: Queue,
     /// Executed handshakes that go on by themselves.
@@ -92,12 +96,14 @@ impl EventLoop {
         Self {
             mailbox: Arc::new(Mailbox::new()),
             waiting: Cell::new(-1),
+            has_slept: Cell::new(false),
             woken_by: Cell::new((-1, 0, -1)),
             running: Cell::new(ptr::null()),
             own_place: Cell::new(Place::NONE),
             own_stack: OnceCell::new(),
             closing: RefCell::new(Closing::new()),
             ready: Queue::default(),
+            told: Queue::default(),
             warm: Queue::default(),
             own: Queue::default(),
             has_posted: Cell::new(false),
@@ -128,7 +134,7 @@ impl EventLoop {
     fn leave_to_parent(&self) {
         self.closing(Closing::leave_to_parent);
         self.keep_ready(|_| false);
-        for queue in [&self.warm, &self.own, &self.deferred] {
+        for queue in [&self.told, &self.warm, &self.own, &self.deferred] {
             queue.clear();
         }
     }
@@ -171,6 +177,10 @@ impl EventLoop {
         self.waiting.get() >= 0
     }
 
+    pub(crate) fn has_slept(&self) -> bool {
+        self.has_slept.get()
+    }
+
     pub(crate) fn closing<T>(&self, f: impl FnOnce(&mut Closing) -> T) -> T {
         f(&mut self.closing.borrow_mut())
     }
@@ -209,7 +219,7 @@ impl EventLoop {
     /// Forgets an executed handshake that another thread takes up, or that is being freed.
     pub(crate) fn take_from_ready(&self, handshake: &Handshake) {
         handshake.is_to_be_reported.store(false, Ordering::Release);
-        for queue in [&self.ready, &self.warm, &self.own, &self.deferred] {
+        for queue in [&self.ready, &self.told, &self.warm, &self.own, &self.deferred] {
             queue.forget(handshake);
         }
     }
@@ -250,11 +260,14 @@ impl EventLoop {
 
     /// Whether a handshake is executed and not taken up.
     fn has_ready(&self) -> bool {
-        self.ready.any(Handshake::is_ready)
+        self.ready.any(Handshake::is_ready) || !self.told.is_empty()
     }
 
     fn has_nothing_to_do(&self) -> bool {
-        self.closing.borrow().parked() == 0 && self.ready.is_empty() && self.mailbox.is_empty()
+        self.closing.borrow().parked() == 0
+            && self.ready.is_empty()
+            && self.told.is_empty()
+            && self.mailbox.is_empty()
     }
 
     /// Frees connections that other threads freed while their fibres were ours.
@@ -310,42 +323,44 @@ impl EventLoop {
     ) -> usize {
         self.empty_mailbox();
         let mut filled = count;
-        self.keep_ready(|handshake| {
-            // Another thread is freeing it, or its descriptor belongs to another connection now.
-            if !handshake.may_go_on_unasked() {
-                return false;
-            }
-            let registration = registry::look_up(handshake.descriptor());
-            match Wake::choose(registration, handshake.wanted(), epoll) {
-                // Not before the program listens, if it went on already.
-                Wake::GoOn { .. } if !handshake.is_ready() => true,
-                Wake::GoOn { .. } => {
-                    self.warm.push(handshake);
-                    false
+        loop {
+            self.keep_ready(|handshake| {
+                // Another thread is freeing it, or its descriptor belongs to another connection.
+                if !handshake.may_go_on_unasked() {
+                    return false;
                 }
-                Wake::Report { events: reported, data } => {
-                    // SAFETY: the kernel or an earlier round filled `filled` of the program's
-                    // array.
-                    let known = unsafe { core::slice::from_raw_parts_mut(events, filled) };
-                    // A program may expect each registration at most once, as the kernel has it.
-                    if let Some(event) = known.iter_mut().find(|event| event.u64 == data) {
-                        event.events |= reported;
-                        return false;
+                let registration = registry::look_up(handshake.descriptor(), epoll);
+                let is_told = match Wake::choose(registration, handshake.wanted(), epoll) {
+                    Wake::GoOn => false,
+                    Wake::Report { events: reported, data } => {
+                        let event = epoll_event { events: reported, u64: data };
+                        add_event(events, &mut filled, room, event)
                     }
-                    if filled == room {
-                        return true;
-                    }
-                    // SAFETY: below `room`, the length that the program gave.
-                    let slot = unsafe { events.add(filled) };
-                    // SAFETY: as above; the array is the program's to be written.
-                    unsafe { slot.write(epoll_event { events: reported, u64: data }) };
-                    filled += 1;
-                    false
+                };
+                if handshake.is_ready() {
+                    let queue = if is_told { &self.told } else { &self.warm };
+                    queue.push(handshake);
+                    return false;
                 }
+                // It went on already: its program is told as soon as it listens.
+                !is_told
+            });
+            if self.warm.is_empty() && self.own.is_empty() {
+                return filled;
             }
-        });
-        self.go_on(hooks, epoll);
-        filled
+            // They may fill the lanes, and so execute others.
+            self.go_on(hooks);
+        }
+    }
+
+    /// Lets those go on of which the program was told when it last waited, and for which it has not
+    /// called since: it may have handed them to another thread, or not called at once because its
+    /// kernel would tell it again.
+    fn go_on_told(&self, hooks: &ProviderHooks) {
+        if !self.told.is_empty() {
+            self.warm.append(&self.told);
+            self.go_on(hooks);
+        }
     }
 
     /// Executes all that is parked, and lets it go on until nothing is parked any more.
@@ -353,6 +368,7 @@ impl EventLoop {
         self.empty_mailbox();
         let mut was_barren = false;
         while self.has_unfinished() {
+            self.go_on_told(hooks);
             let parked = self.closing(|closing| closing.parked());
             self.execute_parked(hooks, Extent::Everything);
             let is_barren = self.closing(|closing| closing.parked()) >= parked && !self.has_ready();
@@ -369,34 +385,60 @@ impl EventLoop {
                 }
                 !handshake.is_ready()
             });
-            self.go_on(hooks, -1);
+            self.go_on(hooks);
             self.empty_mailbox();
         }
     }
 
-    /// Lets all warm handshakes go on, and wakes threads that wait for them in other epoll sets.
-    fn go_on(&self, hooks: &ProviderHooks, epoll: c_int) {
+    /// Lets all warm handshakes go on. They leave to be read what their peers have sent, whose edge
+    /// the call that parked may have used up: so epoll sets report it once more.
+    fn go_on(&self, hooks: &ProviderHooks) {
         handshake::go_on_by_themselves(hooks, self, None);
         while let Some(handshake) = self.warm.pop() {
             let descriptor = handshake.descriptor();
-            let wake = Wake::choose(registry::look_up(descriptor), handshake.wanted(), epoll);
             // From then on another thread may free it.
-            let has_gone_on = handshake::go_on_unasked(hooks, self, handshake);
-            if let (true, Wake::GoOn { rearm: Some(registration) }) = (has_gone_on, wake) {
-                rearm(descriptor, registration);
+            if handshake::go_on_unasked(hooks, self, handshake) {
+                rearm(descriptor);
             }
         }
     }
 }
 
-/// Registers the same interest again, unless the program has registered another one meanwhile.
-fn rearm(descriptor: c_int, registration: Registration) {
+/// Registers the same interest again: that raises the edge, for whichever call or thread waits.
+///
+/// A one-shot registration is the program's to arm, each time it wants another event.
+fn rearm(descriptor: c_int) {
     let hold = registry::hold(descriptor);
-    if hold.is_exclusive() && registry::look_up(descriptor) == Some(registration) {
-        let mut event = epoll_event { events: registration.events, u64: registration.data };
-        let epoll = registration.epoll_descriptor;
-        real::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, descriptor, &mut event);
+    let registrations = registry::look_all_up(descriptor).into_iter().flatten();
+    for known in registrations.filter(|known| hold.is_exclusive() && !is_special(known.events)) {
+        let mut event = epoll_event { events: known.events, u64: known.data };
+        real::epoll_ctl(known.epoll_descriptor, libc::EPOLL_CTL_MOD, descriptor, &mut event);
     }
+}
+
+/// Adds an event to the program's array, of which `filled` are filled; false if there is no room.
+fn add_event(
+    events: *mut epoll_event,
+    filled: &mut usize,
+    room: usize,
+    event: epoll_event,
+) -> bool {
+    // SAFETY: the kernel or an earlier round filled `filled` of the program's array.
+    let known = unsafe { core::slice::from_raw_parts_mut(events, *filled) };
+    // A program may expect each registration at most once, as the kernel has it.
+    if let Some(known) = known.iter_mut().find(|known| { known.u64 } == event.u64) {
+        known.events |= event.events;
+        return true;
+    }
+    if *filled == room {
+        return false;
+    }
+    // SAFETY: below `room`, the length that the program gave.
+    let slot = unsafe { events.add(*filled) };
+    // SAFETY: as above; the array is the program's to be written.
+    unsafe { slot.write(event) };
+    *filled += 1;
+    true
 }
 
 /// Whether any epoll set of this process may have a registration of our own.
@@ -458,7 +500,11 @@ pub(crate) fn finish_before_sleep() {
 pub(crate) fn finish_before_accept(listener: c_int) {
     let has_unfinished = || EventLoop::with(EventLoop::has_unfinished).unwrap_or(false);
     let has_any = || cork::holds_any() || has_unfinished();
-    if provider().is_none() || !has_begun() || !has_any() || registry::look_up(listener).is_some() {
+    if provider().is_none()
+        || !has_begun()
+        || !has_any()
+        || registry::look_up(listener, -1).is_some()
+    {
         return;
     }
     // SAFETY: reading the flags of a descriptor has no effect on memory.
@@ -607,10 +653,14 @@ impl<'a> WaitCall<'a> {
             let _ = END.try_with(|_| ());
         }
         event_loop.waiting.set(self.epoll);
+        if self.timeout != Timeout::Zero {
+            event_loop.has_slept.set(true);
+        }
         // What a callback that threw has left behind ends here.
         methods::begin_turn();
         cork::hold_no_more();
         cork::release_all();
+        event_loop.go_on_told(self.hooks);
         if event_loop.has_nothing_to_do() {
             return self.wait(Stage::Asked, Patience::Asked);
         }

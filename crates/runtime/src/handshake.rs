@@ -409,7 +409,7 @@ fn park(hooks: &ProviderHooks, event_loop: &EventLoop, handshake: &Handshake) {
     let (wanted, wait) = match handshake.notified {
         Notified::ByPost => (Wanted::Read, event_loop.closing(|closing| closing.park_shared())),
         Notified::ByEvent | Notified::Asks => {
-            let registration = registry::look_up(handshake.descriptor);
+            let registration = registry::look_up(handshake.descriptor, event_loop.waiting());
             let wanted = Wanted::choose(registration, event_loop.waiting());
             (wanted, event_loop.closing(|closing| closing.park()))
         }
@@ -581,6 +581,10 @@ fn take_in(
     }
     let descriptor = (openssl.SSL_get_fd)(ssl);
     let notified = Notified::of(openssl, ssl, descriptor)?;
+    // What has polled once may have done so for another thread, and never do it again.
+    if notified != Notified::Asks && !event_loop.has_slept() {
+        return None;
+    }
     if notified == Notified::ByPost {
         methods::keep_for_program();
     }

@@ -593,15 +593,15 @@ pub(crate) type FreeExtraData =
     extern "C" fn(*mut c_void, *mut c_void, *mut c_void, c_int, c_long, *mut c_void);
 
 /// The process's OpenSSL, or nothing if the TLS library behind the called symbols is not OpenSSL 3
-/// or later (the provider functions tell).
+/// or later (the provider functions tell), or is not loaded yet.
 pub(crate) fn openssl() -> Option<&'static OpenSsl> {
-    static OPENSSL: OnceLock<Option<OpenSsl>> = OnceLock::new();
-    OPENSSL
-        .get_or_init(|| {
-            OpenSsl::resolve(libc::RTLD_NEXT)
-                .or_else(|| loaded_libssls().find_map(OpenSsl::resolve))
-        })
-        .as_ref()
+    static OPENSSL: OnceLock<OpenSsl> = OnceLock::new();
+    if let Some(openssl) = OPENSSL.get() {
+        return Some(openssl);
+    }
+    let found = OpenSsl::resolve(libc::RTLD_NEXT)
+        .or_else(|| loaded_libssls().find_map(OpenSsl::resolve))?;
+    Some(OPENSSL.get_or_init(|| found))
 }
 
 /// Whether the program has loaded a libssl that we know.

@@ -26,7 +26,8 @@ const PAGE_SLOTS: usize = 1024;
 
 type Page = [Slot; PAGE_SLOTS];
 
-/// Pages; descriptors from 1,048,576 on are not remembered, and their handshakes not parked.
+/// Pages; descriptors from 1,048,576 on are not [remembered](remembers), and their handshakes not
+/// parked.
 const PAGES: usize = 1024;
 
 static TABLE: [AtomicPtr<Page>; PAGES] = [const { AtomicPtr::new(ptr::null_mut()) }; PAGES];
@@ -49,13 +50,10 @@ const NAPS_MAX: u32 = 2_000;
 
 const NAP: Duration = Duration::from_micros(50);
 
-/// The epoll descriptor plus one and the event mask (0: not registered), and the data word. It
-/// begins as zeroes.
+/// What is known of one descriptor. It begins as zeroes.
 struct Slot {
-    who: AtomicU64,
-    data: AtomicU64,
-    /// How often the epoll descriptor had been closed when it was registered there.
-    closes_of_set: AtomicU32,
+    /// Its registrations; of more sets than these, only one of the others is known.
+    places: [Place; SETS],
     /// How often the descriptor was closed.
     closes: AtomicU32,
     /// Zero, or the generation of the process whose thread took hold of it, plus one.
@@ -64,7 +62,45 @@ struct Slot {
     used_by: AtomicU64,
 }
 
+/// Epoll sets in which a descriptor may be registered at a time: that of its thread, and one in
+/// which a library waits for it alone.
+const SETS: usize = 2;
+
+/// The epoll descriptor plus one and the event mask (0: not registered), and the data word.
+struct Place {
+    who: AtomicU64,
+    data: AtomicU64,
+    /// How often the epoll descriptor had been closed when it was registered there.
+    closes_of_set: AtomicU32,
+}
+
+impl Place {
+    /// The registration, if there is one. It ends when its epoll descriptor is closed, whose number
+    /// may be another set's then.
+    fn get(&self) -> Option<Registration> {
+        let who = self.who.load(Ordering::Acquire);
+        let data = self.data.load(Ordering::Acquire);
+        let closes_of_set = self.closes_of_set.load(Ordering::Acquire);
+        if who == 0 || self.who.load(Ordering::Acquire) != who {
+            return None;
+        }
+        let epoll_descriptor = ((who >> 32) - 1) as c_int;
+        let registration = Registration { epoll_descriptor, events: who as u32, data };
+        (closes(epoll_descriptor) == closes_of_set).then_some(registration)
+    }
+}
+
 impl Slot {
+    /// Where a set of this number has it, which may be closed by now.
+    fn place_of(&self, epoll: c_int) -> Option<&Place> {
+        let number = u64::from(epoll as u32) + 1;
+        self.places.iter().find(|place| place.who.load(Ordering::Acquire) >> 32 == number)
+    }
+
+    fn clear(&self) {
+        self.places.iter().for_each(|place| place.who.store(0, Ordering::Release));
+    }
+
     /// Takes hold of it; false if another thread of this process holds it. What a thread of the
     /// parent process held is free.
     fn take_hold(&self, generation: u32) -> bool {
@@ -114,21 +150,45 @@ pub(crate) fn hold(descriptor: c_int) -> Hold {
     Hold { held: None }
 }
 
-/// Remembers that `descriptor` was added or modified, when its epoll descriptor had been closed
-/// `closes_of_set` times.
-pub(crate) fn remember(descriptor: c_int, registration: Registration, closes_of_set: u32) {
-    let Some(slot) = slot(descriptor) else { return };
-    let epoll_descriptor = registration.epoll_descriptor as u32 as u64 + 1;
-    slot.who.store(0, Ordering::Release);
-    slot.data.store(registration.data, Ordering::Release);
-    slot.closes_of_set.store(closes_of_set, Ordering::Release);
-    slot.who.store(epoll_descriptor << 32 | u64::from(registration.events), Ordering::Release);
+/// How a program registers a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Added,
+    Modified,
 }
 
-/// Forgets `descriptor`: it was removed.
-pub(crate) fn forget(descriptor: c_int) {
-    if let Some(slot) = known_slot(descriptor) {
-        slot.who.store(0, Ordering::Release);
+/// Remembers that `descriptor` was registered, when its epoll descriptor had been closed
+/// `closes_of_set` times.
+pub(crate) fn remember(
+    descriptor: c_int,
+    change: Change,
+    registration: Registration,
+    closes_of_set: u32,
+) {
+    let Some(slot) = slot(descriptor) else { return };
+    let epoll = registration.epoll_descriptor;
+    let place = slot.place_of(epoll).unwrap_or_else(|| {
+        // It may be another number of a set that is known.
+        if change == Change::Modified {
+            slot.clear();
+        }
+        let [first, second] = &slot.places;
+        if first.get().is_none() { first } else { second }
+    });
+    place.who.store(0, Ordering::Release);
+    place.data.store(registration.data, Ordering::Release);
+    place.closes_of_set.store(closes_of_set, Ordering::Release);
+    let who = (epoll as u32 as u64 + 1) << 32 | u64::from(registration.events);
+    place.who.store(who, Ordering::Release);
+}
+
+/// Forgets that `descriptor` is registered in a set: it was removed there.
+pub(crate) fn forget(descriptor: c_int, epoll: c_int) {
+    let Some(slot) = known_slot(descriptor) else { return };
+    match slot.place_of(epoll) {
+        Some(place) => place.who.store(0, Ordering::Release),
+        // It may be another number of a set that is known.
+        None => slot.clear(),
     }
 }
 
@@ -137,7 +197,7 @@ pub(crate) fn forget(descriptor: c_int) {
 pub(crate) fn close(descriptor: c_int) {
     let Some(slot) = known_slot(descriptor) else { return };
     slot.closes.fetch_add(1, Ordering::SeqCst);
-    slot.who.store(0, Ordering::Release);
+    slot.clear();
     let used_by = slot.used_by.load(Ordering::SeqCst);
     if used_by == 0 || used_by == forks::this_thread() || forks::is_of_parent(used_by) {
         return;
@@ -157,8 +217,10 @@ pub(crate) fn close(descriptor: c_int) {
 /// asked behind this.
 pub(crate) fn keep_open(descriptor: c_int) -> KeptOpen {
     KeptOpen(slot(descriptor).filter(|slot| {
-        let (none, this) = (0, forks::this_thread());
-        slot.used_by.compare_exchange(none, this, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        let (known, this) = (slot.used_by.load(Ordering::Relaxed), forks::this_thread());
+        let is_free = known == 0 || forks::is_of_parent(known);
+        let (success, failure) = (Ordering::SeqCst, Ordering::Relaxed);
+        is_free && slot.used_by.compare_exchange(known, this, success, failure).is_ok()
     }))
 }
 
@@ -187,19 +249,20 @@ pub(crate) fn closes(descriptor: c_int) -> u32 {
     slot(descriptor).map_or(0, |slot| slot.closes.load(Ordering::SeqCst))
 }
 
-/// The registration of `descriptor`, if it has one. It ends when its epoll descriptor is closed,
-/// whose number may be another set's then.
-pub(crate) fn look_up(descriptor: c_int) -> Option<Registration> {
-    let slot = known_slot(descriptor)?;
-    let who = slot.who.load(Ordering::Acquire);
-    let data = slot.data.load(Ordering::Acquire);
-    let closes_of_set = slot.closes_of_set.load(Ordering::Acquire);
-    if who == 0 || slot.who.load(Ordering::Acquire) != who {
-        return None;
-    }
-    let epoll_descriptor = ((who >> 32) - 1) as c_int;
-    let registration = Registration { epoll_descriptor, events: who as u32, data };
-    (closes(epoll_descriptor) == closes_of_set).then_some(registration)
+/// The registration of `descriptor`, if it has one: that in this set if there is one.
+pub(crate) fn look_up(descriptor: c_int, epoll: c_int) -> Option<Registration> {
+    let all = look_all_up(descriptor).into_iter().flatten();
+    all.min_by_key(|known| known.epoll_descriptor != epoll)
+}
+
+/// The registrations of `descriptor`.
+pub(crate) fn look_all_up(descriptor: c_int) -> [Option<Registration>; SETS] {
+    known_slot(descriptor).map_or([None; SETS], |slot| slot.places.each_ref().map(Place::get))
+}
+
+/// Whether what is asked of `descriptor` can be remembered.
+pub(crate) fn remembers(descriptor: c_int) -> bool {
+    slot(descriptor).is_some()
 }
 
 /// The slot of `descriptor`, whose page is made if it does not exist.
@@ -256,24 +319,46 @@ mod tests {
         let first = Registration { epoll_descriptor: 5010, events: 1, data: u64::MAX };
         let second = Registration { epoll_descriptor: 5011, events: 1 << 31 | 4, data: 42 };
         let descriptor = 5000;
-        assert_eq!(look_up(descriptor), None);
-        remember(descriptor, first, 0);
-        assert_eq!(look_up(descriptor), Some(first));
-        remember(descriptor, second, 0);
-        assert_eq!(look_up(descriptor), Some(second));
-        assert_eq!(look_up(descriptor + 1), None);
-        forget(descriptor);
-        assert_eq!(look_up(descriptor), None);
+        let another = Registration { epoll_descriptor: 5014, events: 2, data: 7 };
+        assert_eq!(look_all_up(descriptor), [None; SETS]);
+        remember(descriptor, Change::Added, first, 0);
+        assert_eq!(look_up(descriptor, 5010), Some(first));
+        assert_eq!(look_up(descriptor, 5011), Some(first), "where it is not registered");
+        remember(descriptor, Change::Added, second, 0);
+        let changed = Registration { events: 5, ..first };
+        remember(descriptor, Change::Modified, changed, 0);
+        assert_eq!(look_up(descriptor, 5010), Some(changed));
+        assert_eq!(look_up(descriptor, 5011), Some(second));
+        assert_eq!(look_all_up(descriptor + 1), [None; SETS]);
+        remember(descriptor, Change::Added, another, 0);
+        assert_eq!(look_all_up(descriptor), [Some(changed), Some(another)], "the last two");
+        forget(descriptor, 5010);
+        assert_eq!(look_up(descriptor, 5010), Some(another));
+        forget(descriptor, 5014);
+        assert_eq!(look_all_up(descriptor), [None; SETS]);
+    }
+
+    #[test]
+    fn a_set_may_have_another_number() {
+        let (descriptor, set) = (5007, 5015);
+        let known = Registration { epoll_descriptor: set, events: 1, data: 1 };
+        let modified = Registration { epoll_descriptor: set + 1, events: 4, data: 2 };
+        remember(descriptor, Change::Added, known, 0);
+        remember(descriptor, Change::Modified, modified, 0);
+        assert_eq!(look_all_up(descriptor), [Some(modified), None], "the program's last word");
+        forget(descriptor, set + 2);
+        assert_eq!(look_all_up(descriptor), [None; SETS]);
     }
 
     #[test]
     fn counts_how_often_a_descriptor_is_closed() {
         let descriptor = 5001;
         let before = closes(descriptor);
-        remember(descriptor, Registration { epoll_descriptor: 5012, events: 1, data: 1 }, 0);
+        let registration = Registration { epoll_descriptor: 5012, events: 1, data: 1 };
+        remember(descriptor, Change::Added, registration, 0);
         close(descriptor);
-        assert_eq!((closes(descriptor), look_up(descriptor)), (before + 1, None));
-        forget(descriptor);
+        assert_eq!((closes(descriptor), look_all_up(descriptor)), (before + 1, [None; SETS]));
+        forget(descriptor, 5012);
         assert_eq!(closes(descriptor), before + 1);
         assert_eq!(closes(descriptor + 1), 0);
     }
@@ -282,12 +367,12 @@ mod tests {
     fn a_registration_ends_with_its_set() {
         let (descriptor, set) = (5005, 5006);
         let registration = Registration { epoll_descriptor: set, events: 1, data: 1 };
-        remember(descriptor, registration, closes(set));
-        assert_eq!(look_up(descriptor), Some(registration));
+        remember(descriptor, Change::Added, registration, closes(set));
+        assert_eq!(look_up(descriptor, set), Some(registration));
         close(set);
-        assert_eq!(look_up(descriptor), None);
-        remember(descriptor, registration, closes(set));
-        assert_eq!(look_up(descriptor), Some(registration), "another set of this number");
+        assert_eq!(look_up(descriptor, set), None);
+        remember(descriptor, Change::Added, registration, closes(set));
+        assert_eq!(look_up(descriptor, set), Some(registration), "another set of this number");
     }
 
     #[test]
@@ -339,17 +424,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_thread_of_the_parent_used_is_kept_open_by_the_child_s() {
+        let descriptor = 5008;
+        let used_by = &slot(descriptor).unwrap().used_by;
+        let of_parent = u64::from(forks::generation().wrapping_sub(1)) << 32 | 1;
+        used_by.store(of_parent, Ordering::Relaxed);
+        let kept = keep_open(descriptor);
+        assert_eq!(used_by.load(Ordering::Relaxed), forks::this_thread());
+        assert!(keep_open(descriptor).0.is_none(), "another is at work");
+        drop(kept);
+        assert_eq!(used_by.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn descriptors_out_of_range_are_ignored() {
         let registration = Registration { epoll_descriptor: 5013, events: 1, data: 1 };
         for descriptor in [-1, c_int::MIN, (PAGES * PAGE_SLOTS) as c_int, c_int::MAX] {
-            remember(descriptor, registration, 0);
-            forget(descriptor);
+            remember(descriptor, Change::Added, registration, 0);
+            forget(descriptor, 5013);
             close(descriptor);
-            assert_eq!((look_up(descriptor), closes(descriptor)), (None, 0));
+            assert_eq!((look_all_up(descriptor), closes(descriptor)), ([None; SETS], 0));
         }
         let last = (PAGES * PAGE_SLOTS) as c_int - 1;
-        remember(last, registration, 0);
-        assert_eq!(look_up(last), Some(registration));
-        forget(last);
+        remember(last, Change::Added, registration, 0);
+        assert!(remembers(last) && !remembers(last + 1));
+        assert_eq!(look_up(last, 5013), Some(registration));
+        forget(last, 5013);
     }
 }

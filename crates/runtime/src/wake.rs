@@ -49,11 +49,7 @@ pub(crate) enum Wake {
     /// The program may not be notified on this thread: it waits elsewhere, on another thread, or
     /// not for this descriptor. So the handshake goes on by itself, up to where the peer or the
     /// program itself must do something, as it would have done in the program's call.
-    GoOn {
-        /// Register the same interest again afterwards: that raises the edge in an epoll set which
-        /// another call, or another thread, waits for.
-        rearm: Option<Registration>,
-    },
+    GoOn,
 }
 
 impl Wake {
@@ -64,12 +60,9 @@ impl Wake {
         waiting: c_int,
     ) -> Self {
         // The program arms a one-shot registration each time it wants another event.
-        let Some(registration) = registration.filter(|known| !is_special(known.events)) else {
-            return Self::GoOn { rearm: None };
-        };
-        if registration.epoll_descriptor != waiting {
-            return Self::GoOn { rearm: Some(registration) };
-        }
+        let is_told =
+            |known: &Registration| !is_special(known.events) && known.epoll_descriptor == waiting;
+        let Some(registration) = registration.filter(is_told) else { return Self::GoOn };
         // What the call returned that it should wait for, or else what it waits for.
         let registered = registration.events & (IN | OUT);
         let told = match wanted {
@@ -77,14 +70,15 @@ impl Wake {
             Wanted::Write => OUT,
         };
         match registered & told {
-            0 if registered == 0 => Self::GoOn { rearm: None },
+            0 if registered == 0 => Self::GoOn,
             0 => Self::Report { events: registered, data: registration.data },
             events => Self::Report { events, data: registration.data },
         }
     }
 }
 
-fn is_special(events: u32) -> bool {
+/// Whether the program is told of one event only, or only one of several sets is.
+pub(crate) fn is_special(events: u32) -> bool {
     events & (ONE_SHOT | EXCLUSIVE) != 0
 }
 
@@ -129,7 +123,7 @@ mod tests {
         for wanted in [Wanted::Read, Wanted::Write] {
             for registration in [None, registration(0), registration(EDGE)] {
                 let wake = Wake::choose(registration, wanted, 5);
-                assert_eq!(wake, Wake::GoOn { rearm: None });
+                assert_eq!(wake, Wake::GoOn);
             }
         }
     }
@@ -138,13 +132,13 @@ mod tests {
     fn one_shot_registrations_are_left_to_the_program() {
         let one_shot = registration(IN | ONE_SHOT);
         assert_eq!(Wanted::choose(one_shot, 5), Wanted::Write);
-        assert_eq!(Wake::choose(one_shot, Wanted::Write, 5), Wake::GoOn { rearm: None });
+        assert_eq!(Wake::choose(one_shot, Wanted::Write, 5), Wake::GoOn);
     }
 
     #[test]
-    fn another_epoll_set_is_woken_through_the_kernel() {
+    fn what_another_epoll_set_has_goes_on_by_itself() {
         let both = registration(IN | OUT | EDGE);
         assert_eq!(Wanted::choose(both, 6), Wanted::Write);
-        assert_eq!(Wake::choose(both, Wanted::Write, 6), Wake::GoOn { rearm: both });
+        assert_eq!(Wake::choose(both, Wanted::Write, 6), Wake::GoOn);
     }
 }

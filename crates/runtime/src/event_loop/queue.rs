@@ -23,7 +23,10 @@ impl Queue {
     }
 
     pub(super) fn forget(&self, handshake: &Handshake) {
-        self.0.borrow_mut().retain(|&other| !ptr::eq(other, handshake));
+        let mut queue = self.0.borrow_mut();
+        if let Some(index) = queue.iter().position(|&other| ptr::eq(other, handshake)) {
+            queue.remove(index);
+        }
     }
 
     /// Takes all that `other` has.

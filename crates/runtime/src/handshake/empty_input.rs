@@ -30,9 +30,12 @@ impl EmptyInput {
     /// Puts one in, if memory allows.
     pub(super) fn insert(openssl: &OpenSsl, ssl: *mut c_void, descriptor: c_int) -> Option<Self> {
         let read = (openssl.SSL_get_rbio)(ssl);
+        if read.is_null() {
+            return None;
+        }
         // Empty memory says to call again later.
         let empty = (openssl.BIO_new)((openssl.BIO_s_mem)());
-        if read.is_null() || empty.is_null() {
+        if empty.is_null() {
             return None;
         }
         (openssl.BIO_up_ref)(read);

@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::real::{self, OpenSsl};
+use crate::registry;
 
 /// How a program is notified that a handshake can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,8 @@ impl Notified {
     /// and the peer is waiting for us.
     pub(super) fn of(openssl: &OpenSsl, ssl: *mut c_void, descriptor: c_int) -> Option<Self> {
         if descriptor >= 0 {
-            return is_non_blocking(descriptor).then_some(Self::ByEvent);
+            let may_be_told = is_non_blocking(descriptor) && registry::remembers(descriptor);
+            return may_be_told.then_some(Self::ByEvent);
         }
         if Self::is_haproxy(openssl, ssl) {
             return Some(Self::Asks);

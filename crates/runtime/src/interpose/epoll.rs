@@ -8,11 +8,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
 use super::{guard, vfork};
+use crate::config::config;
 use crate::cork;
 use crate::event_loop::{self, Patience, Timeout};
-use crate::provider::provider;
 use crate::real;
-use crate::registry::{self, Registration};
+use crate::registry::{self, Change, Registration};
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn epoll_ctl(
@@ -21,7 +21,8 @@ extern "C-unwind" fn epoll_ctl(
     descriptor: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    if provider().is_none() {
+    // What is registered before the program loads its TLS counts as well.
+    if config().is_none() {
         return real::epoll_ctl(epoll, operation, descriptor, event);
     }
     let _hold = registry::hold(descriptor);
@@ -32,16 +33,17 @@ extern "C-unwind" fn epoll_ctl(
         return result;
     }
     let errno = real::errno();
-    guard((), || match operation {
-        libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
-            // SAFETY: the kernel has just read the program's event through this pointer.
-            let event = unsafe { event.read() };
-            let (events, data) = (event.events, event.u64);
-            let registration = Registration { epoll_descriptor: epoll, events, data };
-            registry::remember(descriptor, registration, closes);
-        }
-        libc::EPOLL_CTL_DEL => registry::forget(descriptor),
-        _ => {}
+    guard((), || {
+        let change = match operation {
+            libc::EPOLL_CTL_ADD => Change::Added,
+            libc::EPOLL_CTL_MOD => Change::Modified,
+            _ => return registry::forget(descriptor, epoll),
+        };
+        // SAFETY: the kernel has just read the program's event through this pointer.
+        let event = unsafe { event.read() };
+        let (events, data) = (event.events, event.u64);
+        let registration = Registration { epoll_descriptor: epoll, events, data };
+        registry::remember(descriptor, change, registration, closes);
     });
     real::set_errno(errno);
     result

@@ -95,7 +95,7 @@ ways! {
     }
     fn epoll_wait_behind_a_handshake(it) {
         let mut event = NO_EVENT;
-        ending::epoll_wait(it.epoll, &mut event, 1, 0);
+        ending::epoll_wait(it.epoll, &mut event, 1, 1);
         ending::SSL_do_handshake(it.ssl);
         ending::epoll_wait(it.epoll, &mut event, 1, -1);
         ending::epoll_wait(it.epoll, &mut event, 1, -1);
@@ -120,7 +120,7 @@ ways! {
     }
     fn ssl_do_handshake_on_a_thread_with_epoll(it) {
         let mut event = NO_EVENT;
-        ending::epoll_wait(it.epoll, &mut event, 1, 0);
+        ending::epoll_wait(it.epoll, &mut event, 1, 1);
         ending::SSL_do_handshake(it.ssl);
     }
     fn ssl_read(it) {

@@ -20,4 +20,5 @@ mod signals;
 mod stackless;
 #[path = "../support/mod.rs"]
 mod support;
+mod told;
 mod wiping;

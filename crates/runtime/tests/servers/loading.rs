@@ -161,6 +161,30 @@ print(error())
     assert_eq!(text(&output.stdout), "None\n", "{}", text(&output.stderr));
 }
 
+/// What has no libssl at first, and reads a private key then, may load it later.
+#[test]
+fn a_program_that_reads_a_key_before_it_loads_tls_is_accelerated() {
+    const READ: &str = r"
+import ctypes
+crypto = ctypes.CDLL(sys.argv[3])
+crypto.BIO_new_mem_buf.restype = ctypes.c_void_p
+crypto.PEM_read_bio_PrivateKey.argtypes = [ctypes.c_void_p] * 4
+text = crypto.BIO_new_mem_buf(b'no key', 6)
+assert crypto.PEM_read_bio_PrivateKey(text, None, None, None) == 0
+own(*sys.argv[1:3])
+";
+    let (_authority, identity) = localhost();
+    let counters = tempfile::tempdir().expect("a temporary directory");
+    let crypto = system_libraries().join("libcrypto.so.3");
+    let program = [HANDSHAKE, READ].concat();
+    let arguments = [&*identity.certificate, &*identity.key, &*crypto];
+    let Some(output) = python(counters.path(), &program, &arguments) else { return };
+    let said = text(&output.stderr);
+    assert!(output.status.success() && !said.contains("unaccelerated"), "{said}");
+    let sums = Sums::read(counters.path());
+    assert!(!sums.has_lanes() || sums.rsa() == 1, "{sums:?} {said}");
+}
+
 /// A libssl of the program's own under the usual name, as `RPATH` and `LD_LIBRARY_PATH` bring it.
 #[test]
 fn a_bundled_libssl_is_accelerated() {

@@ -74,9 +74,9 @@ impl Server {
         server
     }
 
-    /// Waits once, so that the thread is known as one that does.
+    /// Sleeps once, so that the thread is known as one that does.
     fn begin(&self) {
-        self.wait(Way::Wait, 1, 0, &[]);
+        self.wait(Way::Wait, 1, 1, &[]);
     }
 
     /// Has the thread do something, and waits until it is done.
