@@ -88,9 +88,8 @@ pub fn end_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     })
 }
 
-/// How standard output wants its text: on a terminal coloured, unless `NO_COLOR` or `TERM=dumb` say
-/// no, and as wide as that; in lines that nothing breaks in files and pipes, where programs look for
-/// words.
+/// How standard output wants its text: as wide as its terminal, and coloured unless `NO_COLOR` or
+/// `TERM=dumb` say no. Files and pipes get lines of any length: programs look for words there.
 pub fn style() -> Style {
     let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");

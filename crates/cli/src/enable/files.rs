@@ -95,7 +95,7 @@ impl Plan {
             if !drop_in::is_untouched(&text) {
                 bail!(
                     "{} was edited since `widelane enable` wrote it; take back what was edited, or \
-                     remove it yourself, then run `systemctl daemon-reload` and restart the service",
+                     remove it yourself, run `systemctl daemon-reload` and restart the service",
                     path.display()
                 );
             }

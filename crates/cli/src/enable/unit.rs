@@ -223,8 +223,9 @@ impl Unit {
         });
         let uncounted = self.closing(Path::new(SYSTEM_DIRECTORY)).map(|setting| {
             format!(
-                "{setting}= keeps it from {SYSTEM_DIRECTORY}, unless its unit allows that elsewhere: \
-                 without counters neither `widelane status` nor `widelane top` can show it"
+                "{setting}= keeps it from {SYSTEM_DIRECTORY}, unless its unit allows that \
+                 elsewhere: without counters neither `widelane status` nor `widelane top` can \
+                 show it"
             )
         });
         let costly = self.server_that_loses().map(|server| {

@@ -20,9 +20,9 @@ use crate::output;
 /// Shows the accelerated processes of this machine: operations, batches, waits, rooms, clock
 ///
 /// Processes that `widelane run` or `widelane enable` accelerates are seen once they have made a
-/// handshake, those of all users whose counters are in /run/widelane. In a terminal the view is live
-/// (q ends it); else, or with --once or --json, it is one look. The last columns are left out where
-/// the terminal has no room for them.
+/// handshake, those of all users whose counters are in /run/widelane. In a terminal the view is
+/// live (q ends it); else, or with --once or --json, it is one look. The last columns are left out
+/// where the terminal has no room for them.
 #[derive(clap::Args)]
 pub struct Args {
     /// Seconds from one look to the next

@@ -142,7 +142,7 @@ impl Screen {
         frame.render_widget(text(foot), foot_area);
     }
 
-    /// The table of `--once`, a line for each process; the titles stay where the others are scrolled.
+    /// The table of `--once`, a line for each process. The titles stay where these are scrolled.
     fn draw_processes(&self, frame: &mut Frame<'_>, area: Rect) {
         let mut lines = lines([Shown::Table(self.view.table(area.width))], area.width).into_iter();
         let [titles, processes] =

@@ -64,7 +64,8 @@ impl Pages {
                         _ => "give its user a directory with room there",
                     };
                     let line = format!(
-                        "cannot write counters to {}: {error}; this process runs without ({remedy})",
+                        "cannot write counters to {}: {error}; this process runs without \
+                         ({remedy})",
                         dir.display()
                     );
                     say_once(Once::NoCounters, &line);
