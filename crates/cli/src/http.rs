@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use rustix::event::{self, PollFd, PollFlags, Timespec};
 
 /// Status lines, without the version.
 pub const OK: &str = "200 OK";
@@ -30,8 +31,9 @@ pub struct Server {
     listener: TcpListener,
 }
 
-/// How often a request is looked for.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long the server waits for a client, or for the end of another, until it looks whether it is
+/// to end.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// How long a client may take for its request, and again for taking the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How many clients are answered at once; others wait to be accepted.
@@ -82,10 +84,19 @@ impl Server {
         thread::scope(|scope| {
             while !ended.load(Ordering::Relaxed) {
                 let has_room = clients.load(Ordering::Acquire) < CLIENTS_MAX;
-                let Some((client, _)) = has_room.then(|| self.listener.accept().ok()).flatten()
-                else {
-                    thread::sleep(LOOK);
-                    continue;
+                let client = match has_room.then(|| self.listener.accept()) {
+                    Some(Ok((client, _))) => client,
+                    refused => {
+                        // Where places or descriptors are short, a client that waits for one would
+                        // end each wait at once.
+                        let is_idle = matches!(&refused, Some(Err(error))
+                            if error.kind() == io::ErrorKind::WouldBlock);
+                        let mut listener = [PollFd::new(&self.listener, PollFlags::IN)];
+                        let awaited = if is_idle { &mut listener[..] } else { &mut [] };
+                        // A signal ends it too, perhaps that which ends the server.
+                        let _ = event::poll(awaited, Some(&LOOK));
+                        continue;
+                    }
                 };
                 let place = Place::take(clients);
                 let talk = move || {

@@ -88,17 +88,16 @@ pub fn end_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     })
 }
 
-/// How standard output wants its text: coloured on a terminal, unless `NO_COLOR` or `TERM=dumb` say
-/// no.
+/// How standard output wants its text: as wide as its terminal, and coloured unless `NO_COLOR` or
+/// `TERM=dumb` say no. Files and pipes get lines of any length: programs look for words there.
 pub fn style() -> Style {
     let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
-    let width = terminal_size::terminal_size().map_or(WIDTH_DEFAULT, |(width, _)| width.0);
-    Style { colour: io::stdout().is_terminal() && !no_colour && !dumb, width: width.max(WIDTH_MIN) }
+    let width = terminal_size::terminal_size_of(io::stdout());
+    let width = width.map_or(u16::MAX, |(width, _)| width.0.max(WIDTH_MIN));
+    Style { colour: io::stdout().is_terminal() && !no_colour && !dumb, width }
 }
 
-/// Columns where there is no terminal to ask.
-const WIDTH_DEFAULT: u16 = 100;
 /// Columns below which tables are not squeezed further.
 const WIDTH_MIN: u16 = 40;
 

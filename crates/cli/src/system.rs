@@ -127,12 +127,31 @@ const LINKS_MAX: usize = 40;
 /// Writes a file in one step: beside its place first, then over it. A device or a pipe stays what
 /// it is and is written to. The umask decides which users may read a new file.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    replace(path, text, |_| Ok(()))
+    let written = replace(path, text, |_| Ok(()));
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The same for a file that all servers and users may read, whatever the umask is.
 pub fn write_for_all(path: &Path, text: &str) -> anyhow::Result<()> {
-    replace(path, text, |file| file.set_permissions(Permissions::from_mode(0o644)))
+    let written = replace(path, text, |file| file.set_permissions(Permissions::from_mode(0o644)));
+    written.map_err(|error| failure("write", path, error))
+}
+
+/// What could not be done to a file of the system, and what helps.
+pub fn failure(verb: &str, path: &Path, error: io::Error) -> anyhow::Error {
+    let remedy = remedy(error.kind());
+    anyhow::Error::new(error).context(format!("cannot {verb} {}{remedy}", path.display()))
+}
+
+/// What helps somebody whom the system has refused something.
+pub fn remedy(refusal: io::ErrorKind) -> &'static str {
+    match refusal {
+        io::ErrorKind::PermissionDenied => "; run this as root",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; change the image that this system is made from, with --root"
+        }
+        _ => "",
+    }
 }
 
 /// Makes a directory, with those above it that are missing, through which everybody may go whatever
@@ -168,8 +187,8 @@ fn replace(
     path: &Path,
     text: &str,
     finish: impl FnOnce(&File) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    let written = if is_device(path) {
+) -> io::Result<()> {
+    if is_device(path) {
         File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
     } else {
         tempfile::Builder::new()
@@ -180,8 +199,7 @@ fn replace(
             .and_then(|file| finish(file.as_file()).map(|()| file))
             .and_then(|file| file.persist(path).map_err(|error| error.error))
             .map(drop)
-    };
-    written.with_context(|| format!("cannot write {}", path.display()))
+    }
 }
 
 /// Why [`write()`] could not write to `path`, if it could not; leaves no trace.
@@ -274,6 +292,13 @@ mod tests {
         }
         write_for_all(&directory.join("file"), "").unwrap();
         assert!(make_directory_for_all(&directory.join("file/c")).is_err());
+    }
+
+    #[test]
+    fn whom_the_system_refuses_a_file_is_told_what_helps() {
+        // Where not even root can make files.
+        let error = write_for_all(Path::new("/sys/widelane.conf"), "").unwrap_err();
+        assert!(error.to_string().starts_with("cannot write /sys/widelane.conf; "), "{error:#}");
     }
 
     /// What may stand in the place of a directory before its mode is set.

@@ -117,6 +117,11 @@ impl Policy {
         }
     }
 
+    /// Closes every room that can be closed: where nobody knows what the operator allows.
+    pub fn closed() -> Self {
+        Policy { rooms_closed: Room::ALL.into_iter().collect(), ..Policy::up_to(Width::W128) }
+    }
+
     /// What we allow on a CPU by default; docs/operate/policy.md gives the reasons.
     pub fn default_for(cpu: &Signature) -> Self {
         const SKYLAKE_SP_TO_COOPER_LAKE: (u32, u32) = (6, 85);
@@ -241,6 +246,8 @@ mod tests {
         assert!(policy.allows(Room::Portable));
         assert_eq!(policy.objection(Room::Portable), None);
         assert!(!policy.allows(Room::Ifma256) && !policy.allows(Room::Ifma512));
+        let closed = Policy::closed();
+        assert!(Room::ALL.iter().filter(|room| closed.allows(**room)).eq([&Room::Portable]));
     }
 
     #[test]

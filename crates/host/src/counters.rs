@@ -375,8 +375,8 @@ impl Counts {
     }
 }
 
-/// The files in `directory` that have names as the provider gives them: `<pid>.counters`. Those
-/// that it is still making begin with a dot.
+/// The files in `directory` that have names as the provider gives them: `<pid>.counters`, or
+/// `<pid>-<start>.counters`. Those that it is still making begin with a dot.
 pub fn files(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| {

@@ -8,7 +8,7 @@ use std::thread;
 
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, LaneUser, WaitMax};
-use widelane_cpu::{Policy, Room, Width, environment, rooms};
+use widelane_cpu::{Policy, Room, environment, rooms};
 
 use crate::errors::say;
 use crate::{runtime, stack};
@@ -51,7 +51,7 @@ pub(crate) fn config() -> &'static Config {
     // Reading files takes more stack than a small thread has; without memory for one of ours,
     // nothing is accelerated.
     let read = || stack::on_large(Config::read);
-    CONFIG.get_or_init(|| read().unwrap_or_else(|| Config::under(&Policy::up_to(Width::W128))))
+    CONFIG.get_or_init(|| read().unwrap_or_else(|| Config::under(&Policy::closed())))
 }
 
 impl Config {
@@ -74,7 +74,7 @@ impl Config {
                 say(&format!(
                     "{error}; until this is mended nothing is accelerated in this process"
                 ));
-                Policy::up_to(Width::W128)
+                Policy::closed()
             }
         };
         Config {

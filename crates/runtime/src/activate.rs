@@ -66,6 +66,14 @@ fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
             ));
         }
     }
+    if provider().is_none() {
+        let line = format!(
+            "the provider {} is of another version than the runtime of this process, and there are \
+             no batches; restart this server",
+            config.provider.to_string_lossy()
+        );
+        say_once(Notice::OtherVersion, &line);
+    }
     let preference = CString::new(PREFERENCE).map_err(|error| error.to_string())?;
     if real::EVP_set_default_properties(default_context, preference.as_ptr()) != 1 {
         return Err("OpenSSL refuses to prefer the provider".to_owned());

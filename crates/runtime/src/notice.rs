@@ -11,6 +11,7 @@ pub(crate) enum Notice {
     SecondOpenSsl = 1 << 2,
     Unaccelerated = 1 << 3,
     OwnStack = 1 << 4,
+    OtherVersion = 1 << 5,
 }
 
 static NOTICES: Notices = Notices::new();

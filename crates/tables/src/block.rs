@@ -96,4 +96,31 @@ impl Table {
         }
         self
     }
+
+    /// Leaves out as many of the last columns as lines of `width` have no room for.
+    pub fn fitted(mut self, width: u16) -> Self {
+        while self.columns.len() > 1 && self.width() > usize::from(width) {
+            self.columns.pop();
+            self.rows.iter_mut().for_each(|row| drop(row.pop()));
+        }
+        self
+    }
+
+    /// The length of its lines where no cell is wrapped, with a space between two.
+    pub(crate) fn width(&self) -> usize {
+        let columns = self.columns.iter().enumerate();
+        let widths =
+            columns.map(|(index, column)| self.cells_width(index).max(width(&column.title)));
+        widths.sum::<usize>() + self.columns.len().saturating_sub(1)
+    }
+
+    /// The length of the longest line in the cells of a column.
+    pub(crate) fn cells_width(&self, index: usize) -> usize {
+        self.rows.iter().map(|row| width(&row[index])).max().unwrap_or(0)
+    }
+}
+
+/// The length of the longest line of a text.
+fn width(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }

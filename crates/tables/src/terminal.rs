@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Width,
+};
 
 use crate::{Block, Kind, Style, Table, Tone};
 
@@ -81,6 +83,13 @@ impl Screen<'_> {
     }
 
     fn table(&mut self, content: Table) {
+        // Columns are three spaces apart, or one where no cell has to be wrapped then.
+        let width = usize::from(self.style.width);
+        let is_tight =
+            content.width() <= width && content.width() + 2 * content.columns.len() > width;
+        let padding = if is_tight { (0, 0) } else { (1, 1) };
+        let cells: Vec<usize> =
+            (0..content.columns.len()).map(|index| content.cells_width(index)).collect();
         let mut table = comfy_table::Table::new();
         table
             .load_style(NOTHING.header_separator(LineStyle::none().fill('─').junction('─')))
@@ -106,9 +115,13 @@ impl Screen<'_> {
             });
             table.add_row(cells);
         }
-        for (column, content) in table.column_iter_mut().zip(&content.columns) {
+        for ((column, content), cells) in table.column_iter_mut().zip(&content.columns).zip(cells) {
+            column.set_padding(padding);
             if content.is_number() {
                 column.set_cell_alignment(CellAlignment::Right);
+                // A number over two lines would be read as two numbers.
+                let width = cells as u16 + padding.0 + padding.1;
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
             }
         }
         for line in table.lines() {
@@ -120,6 +133,28 @@ impl Screen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_never_wrapped_and_columns_left_out_whole() {
+        let kinds = [("Command", Kind::Words), ("PID", Kind::Number), ("Rate", Kind::Figure)];
+        let mut table = Table::new(&kinds);
+        let cells = ["a command of many words", "1234567", "123,456"];
+        table.rows.push(cells.map(str::to_owned).into());
+        let shown = |table: &Table, width| {
+            show([Block::Table(table.clone())], &Style { colour: false, width })
+        };
+        for width in [1, 20, 40, 80] {
+            let (whole, fitted) = (shown(&table, width), table.clone().fitted(width));
+            assert!(whole.contains("1234567") && whole.contains("123,456"), "{whole}");
+            let text = shown(&fitted, width);
+            let is_short = text.lines().all(|line| line.chars().count() <= usize::from(width));
+            assert!(is_short || fitted.columns.len() == 1, "{text}");
+        }
+        let columns =
+            [1, 20, 30, 31, 38, 39].map(|width| table.clone().fitted(width).columns.len());
+        assert_eq!(columns, [1, 1, 1, 2, 2, 3]);
+        assert_eq!(shown(&table, u16::MAX).lines().count(), 3);
+    }
 
     #[test]
     fn nothing_shown_commands_the_terminal() {

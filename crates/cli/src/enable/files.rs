@@ -94,8 +94,8 @@ impl Plan {
             let (directory, path) = (directory(root, name), path(root, name));
             if !drop_in::is_untouched(&text) {
                 bail!(
-                    "{} was edited since `widelane enable` wrote it; remove it yourself, or take \
-                     back what was edited",
+                    "{} was edited since `widelane enable` wrote it; take back what was edited, or \
+                     remove it yourself, run `systemctl daemon-reload` and restart the service",
                     path.display()
                 );
             }
@@ -212,11 +212,6 @@ pub fn read(path: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// What helps somebody whom the system has refused something.
-pub fn remedy(refusal: io::ErrorKind) -> &'static str {
-    if refusal == io::ErrorKind::PermissionDenied { "; run this as root" } else { "" }
-}
-
 impl Change {
     /// What it does, or would do.
     pub fn words(&self, would: bool) -> String {
@@ -263,10 +258,7 @@ impl Change {
             Change::RemoveFile(path) => ("remove", path, fs::remove_file(path)),
             Change::RemoveDirectory(path) => ("remove", path, fs::remove_dir(path)),
         };
-        done.map_err(|error| {
-            let remedy = remedy(error.kind());
-            anyhow::Error::new(error).context(format!("cannot {verb} {}{remedy}", path.display()))
-        })
+        done.map_err(|error| system::failure(verb, path, error))
     }
 }
 

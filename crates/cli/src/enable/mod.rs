@@ -23,7 +23,7 @@ use self::unit::Unit;
 use crate::flags::{Flags, Variables};
 use crate::libraries::Libraries;
 use crate::output;
-use crate::run::fitness::{Fitness, Start};
+use crate::run::fitness::Fitness;
 use crate::system;
 
 /// Accelerates a service of systemd from its next start on
@@ -86,11 +86,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if name != given {
         output::print(&format!("{given} is another name of {name}."))?;
     }
-    let fitness = match unit.is_program_unknown {
-        true => Fitness::Accelerates,
-        false => Start { root: &root, is_by_root: unit.starts_as_root() }
-            .judge(&system::below(&root, &unit.program)),
-    };
+    let fitness = unit.fitness(&root);
     if let Fitness::RunsUnchanged(reason) = &fitness {
         bail!("{name} would run unchanged: {reason}");
     }
@@ -111,9 +107,9 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
         output::print(NOTHING)?;
     } else if !dry_run {
         output::print(&format!(
-            "{name} is accelerated when it is started again: systemctl restart {}\n\
+            "{name} is accelerated when {}\n\
              Then `widelane status` tells what it does, and `widelane top` what it does now.",
-            unit::systemctl_name(name)
+            started(&root, name)
         ))?;
     }
     if fitness == Fitness::PassesOn {
@@ -154,10 +150,7 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
     } else if changes == 0 {
         output::print(NOTHING)?;
     } else if was_enabled && !dry_run {
-        output::print(&format!(
-            "{name} runs as it was when it is started again: systemctl restart {}",
-            unit::systemctl_name(&name)
-        ))?;
+        output::print(&format!("{name} runs as it was when {}", started(&root, &name)))?;
     }
     if name.ends_with('@') {
         let instances = status::enabled(&root);
@@ -169,6 +162,14 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// When a change takes effect, and how.
+fn started(root: &Path, name: &str) -> String {
+    match root == Path::new("/") {
+        true => format!("it is started again: systemctl restart {}", unit::systemctl_name(name)),
+        false => format!("the system in {} starts it", root.display()),
+    }
 }
 
 const NOTHING: &str = "Nothing to change.";
@@ -261,6 +262,17 @@ fn variables(given: &Flags, root: &Path) -> anyhow::Result<(Variables, Policy)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_of_another_system_is_not_restarted_here() {
+        for (name, command) in
+            [("nginx", "nginx"), ("many@", "'many@*'"), (r"my\x2dserver", r"'my\x2dserver'")]
+        {
+            let said = started(Path::new("/"), name);
+            assert_eq!(said, format!("it is started again: systemctl restart {command}"));
+            assert_eq!(started(Path::new("/image"), name), "the system in /image starts it");
+        }
+    }
 
     #[test]
     fn a_name_cannot_leave_its_directory() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ use super::files::{self, UNITS};
 use super::unit::{self, Unit};
 use crate::libraries::RUNTIME_NAME;
 use crate::live::{self, Directories, Objection, Skipped, Survey};
+use crate::run::fitness::Fitness;
 use crate::{output, system};
 
 /// Shows which services are enabled, and whether their processes are accelerated
@@ -186,13 +188,23 @@ impl Service {
         };
         found.advice = match (unit, drop_in) {
             (Err(error), _) | (Ok(_), Err(error)) => Some(advice_on(&error)),
-            (Ok(_), Ok(_)) => found.advise(root, where_it_runs),
+            (Ok(unit), Ok(_)) => found.advise(root, &unit, where_it_runs),
         };
         found
     }
 
-    fn advise(&self, root: &Path, running: &Running) -> Option<String> {
+    fn advise(&self, root: &Path, unit: &Unit, running: &Running) -> Option<String> {
         let name = &self.service;
+        if let Some(reason) = why_unchanged(root, unit).filter(|_| self.processes_accelerated == 0)
+        {
+            return Some(match self.enabled {
+                Some(true) => format!(
+                    "{name} runs unchanged: {reason}; {} takes back what it does not use",
+                    unit::command("disable", root, name)
+                ),
+                _ => format!("{name} would run unchanged: {reason}"),
+            });
+        }
         let unit = unit::systemctl_name(name);
         if self.enabled != Some(true) {
             let advice = files::why_masked(root, name).unwrap_or_else(|| {
@@ -264,9 +276,18 @@ impl Service {
     }
 }
 
+/// Why a service cannot be accelerated, where this user may read its program.
+fn why_unchanged(root: &Path, unit: &Unit) -> Option<String> {
+    File::open(system::below(root, &unit.program)).ok()?;
+    match unit.fitness(root) {
+        Fitness::RunsUnchanged(reason) => Some(reason),
+        Fitness::Accelerates | Fitness::PassesOn => None,
+    }
+}
+
 /// What is wrong, and what helps somebody who may not read a file.
 fn advice_on(error: &anyhow::Error) -> String {
-    let remedy = unit::refusal(error).map_or("", files::remedy);
+    let remedy = unit::refusal(error).map_or("", system::remedy);
     format!("{error:#}{remedy}")
 }
 

@@ -12,6 +12,8 @@ use anyhow::{Context, bail};
 use nix::unistd::User;
 
 use super::drop_in::FILE_NAME;
+use crate::live::SYSTEM_DIRECTORY;
+use crate::run::fitness::{Fitness, Start};
 use crate::system::{below, way};
 
 /// Says that a system has no such service.
@@ -78,9 +80,11 @@ const PROCESS_PER_CONNECTION: [&str; 5] = ["dovecot", "exim", "exim4", "postfix"
 /// Its own rpm packages have the version behind it (`postgresql-16`).
 const POSTGRESQL: &str = "postgresql";
 
-/// Settings that keep it from what is below directories, or from executing that; the last one
-/// allows that again.
-const PATHS: [&str; 4] = ["TemporaryFileSystem", "InaccessiblePaths", NO_EXEC, EXEC];
+/// Settings that name directories: those that keep it from what is below them, from executing that
+/// and from writing there, and one that allows executing again.
+const PATHS: [&str; 5] = [CLOSING[0], CLOSING[1], NO_EXEC, EXEC, READ_ONLY];
+const CLOSING: [&str; 2] = ["TemporaryFileSystem", "InaccessiblePaths"];
+const READ_ONLY: &str = "ReadOnlyPaths";
 const NO_EXEC: &str = "NoExecPaths";
 const EXEC: &str = "ExecPaths";
 
@@ -119,6 +123,7 @@ impl Unit {
             );
         }
         unit.check_environment_files(root)?;
+        unit.is_read_only |= unit.depth(READ_ONLY, Path::new(SYSTEM_DIRECTORY)).is_some();
         if unit.is_dynamic_user {
             unit.is_read_only = true;
             unit.set_hiding("PrivateTmp", "yes");
@@ -127,6 +132,16 @@ impl Unit {
             bail!("service {name} starts no program; is it masked?");
         }
         Ok(unit)
+    }
+
+    /// Whether its program can be accelerated, as far as its file is known.
+    pub fn fitness(&self, root: &Path) -> Fitness {
+        match self.is_program_unknown {
+            true => Fitness::Accelerates,
+            false => {
+                Start { root, is_by_root: self.starts_as_root() }.judge(&below(root, &self.program))
+            }
+        }
     }
 
     /// Whether root starts its program.
@@ -206,6 +221,13 @@ impl Unit {
                 library.display()
             )
         });
+        let uncounted = self.closing(Path::new(SYSTEM_DIRECTORY)).map(|setting| {
+            format!(
+                "{setting}= keeps it from {SYSTEM_DIRECTORY}, unless its unit allows that \
+                 elsewhere: without counters neither `widelane status` nor `widelane top` can \
+                 show it"
+            )
+        });
         let costly = self.server_that_loses().map(|server| {
             format!(
                 "{server} has a process for each connection, each of which costs more CPU to start \
@@ -215,7 +237,7 @@ impl Unit {
             )
         });
         let remarks = remark.into_iter().chain(unread).chain(closed).chain(rooted).chain(kept);
-        remarks.chain(costly).collect()
+        remarks.chain(uncounted).chain(costly).collect()
     }
 
     /// Which of [`PROCESS_PER_CONNECTION`] it is, if it is one.
@@ -231,17 +253,22 @@ impl Unit {
 
     /// The settings of [`PATHS`] that keep it from loading a library.
     fn obstacles_to_load(&self, library: &Path) -> Vec<&'static str> {
-        // How deep the deepest directory above it lies.
-        let depth = |setting| {
-            let of_setting = self.paths.iter().filter(|(of, _)| *of == setting);
-            let above = of_setting.filter(|(_, path)| library.starts_with(path));
-            above.map(|(_, path)| path.components().count()).max()
-        };
-        let mut obstacles = PATHS.to_vec();
-        obstacles.retain(|setting| *setting != EXEC && depth(*setting).is_some());
+        let (forbidden, allowed) = (self.depth(NO_EXEC, library), self.depth(EXEC, library));
         // The deeper one wins, of the same directory `NoExecPaths`.
-        obstacles.retain(|setting| *setting != NO_EXEC || depth(NO_EXEC) >= depth(EXEC));
-        obstacles
+        let no_exec = Some(NO_EXEC).filter(|_| forbidden.is_some() && forbidden >= allowed);
+        self.closing(library).chain(no_exec).collect()
+    }
+
+    /// The settings of [`CLOSING`] that keep it from a path.
+    fn closing(&self, path: &Path) -> impl Iterator<Item = &'static str> {
+        CLOSING.into_iter().filter(|setting| self.depth(setting, path).is_some())
+    }
+
+    /// How deep the deepest directory above a path lies that a setting of [`PATHS`] names.
+    fn depth(&self, setting: &str, path: &Path) -> Option<usize> {
+        let of_setting = self.paths.iter().filter(|(of, _)| *of == setting);
+        let above = of_setting.filter(|(_, above)| path.starts_with(above));
+        above.map(|(_, above)| above.components().count()).max()
     }
 
     /// The file that a value of `EnvironmentFile` names; none of a pattern, or where the service
@@ -875,6 +902,16 @@ mod tests {
     }
 
     #[test]
+    fn paths_above_the_counters_may_be_read_only() {
+        for (value, is_read_only) in
+            [("/", true), ("-/run", true), ("/etc", false), ("/\nReadOnlyPaths=", false)]
+        {
+            let unit = System::new(&format!("{UNIT}ReadOnlyPaths={value}\n")).find().unwrap();
+            assert_eq!(unit.is_read_only, is_read_only, "{value}");
+        }
+    }
+
+    #[test]
     fn a_program_is_found_by_its_name() {
         let system = System::new("[Service]\nExecStart=server -x\n");
         assert_eq!(system.find().unwrap().program, Path::new("server"));
@@ -1143,6 +1180,8 @@ mod tests {
             ("NoExecPaths=/usr/lib\nExecPaths=/usr\n", Some("NoExecPaths= keeps it")),
             ("NoExecPaths=/usr/\nExecPaths=/usr\n", Some("NoExecPaths= keeps it")),
             ("ExecPaths=/opt\n", None),
+            ("ReadOnlyPaths=/\n", None),
+            ("InaccessiblePaths=/run\n", Some("InaccessiblePaths= keeps it from /run/widelane,")),
         ] {
             let remarks = System::new(&format!("{UNIT}{settings}")).remarks();
             assert_eq!(remarks.len(), usize::from(told.is_some()), "{settings}: {remarks:?}");

@@ -58,12 +58,13 @@ pub enum Objection {
     },
 }
 
-/// The process that a file is named after. Of several ways to write its number one is the
-/// provider's.
+/// The process that a file is named after, alone or with the time of its start behind a dash. Of
+/// several ways to write its number one is the provider's.
 pub fn named_process(path: &Path) -> Option<u32> {
     let name = path.file_stem()?.to_str()?;
-    let pid: u32 = name.parse().ok()?;
-    (pid.to_string() == name).then_some(pid)
+    let (number, _) = name.split_once('-').unwrap_or((name, ""));
+    let pid: u32 = number.parse().ok()?;
+    (pid.to_string() == number).then_some(pid)
 }
 
 /// Reads the counters of a living process, and demands that they are its own: a regular file, no
@@ -86,16 +87,27 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
         return Err(Objection::NotAFile);
     }
     const EXPECTED: u64 = COUNTERS_FILE_BYTES as u64;
-    // Before anything is read: everybody may put files here, and what they say of versions makes
-    // `status` advise a restart.
     let facts = Facts::of(pid).map_err(|unknown| match unknown {
         Unknown::Ended => Objection::Ended,
         Unknown::Hidden => Objection::Hidden,
     })?;
+    let has_size = metadata.len() == EXPECTED;
+    let found = has_size.then(|| Counts::read_with_claim(&mut file)).transpose();
+    let found = found.map_err(unreadable)?.flatten();
+    // Left behind by a process of this number, whoever that was. A lie hides a file of the liar.
+    let is_of_other = |start: u64| start != 0 && start != facts.started_ticks;
+    if let Some((_, claim)) = &found
+        && claim.pid == pid
+        && is_of_other(claim.started_ticks)
+    {
+        return Err(Objection::Ended);
+    }
+    // Before more is believed: everybody may put files here, and what they say of versions makes
+    // `status` advise a restart.
     if metadata.uid() != 0 && !facts.users.contains(&metadata.uid()) {
         return Err(Objection::Owner { owner: metadata.uid(), user: facts.users[1] });
     }
-    if metadata.len() != EXPECTED {
+    if !has_size {
         // Other versions have other sizes.
         let mut magic = [0; size_of_val(&COUNTERS_MAGIC)];
         let is_of_ours =
@@ -103,13 +115,9 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
         let size = Objection::Size { found: metadata.len(), expected: EXPECTED };
         return Err(if is_of_ours { Objection::Version } else { size });
     }
-    let found = Counts::read_with_claim(&mut file).map_err(unreadable)?;
     let (counts, claim) = found.ok_or(Objection::Version)?;
     if claim.pid != pid {
         return Err(Objection::OtherProcess(claim.pid));
-    }
-    if claim.started_ticks != 0 && claim.started_ticks != facts.started_ticks {
-        return Err(Objection::Ended);
     }
     Ok(Process {
         pid,
@@ -241,9 +249,26 @@ mod tests {
     }
 
     #[test]
+    fn what_another_user_left_behind_is_of_an_ended_process() {
+        let place = Place::new();
+        let mut left = file();
+        left[offset_of!(Counters, started_ticks)] ^= 1;
+        fs::write(place.path(), left).unwrap();
+        if std::os::unix::fs::chown(place.path(), Some(65_534), None).is_err() {
+            eprintln!("only root can give files away: nothing was tested");
+            return;
+        }
+        assert_eq!(place.objection(), Objection::Ended);
+    }
+
+    #[test]
     fn a_file_is_of_the_process_whose_number_is_its_name() {
         let place = Place::new();
-        for name in ["notes", "+77", "077", "4294967296"] {
+        let own = std::process::id();
+        let with_start = place.0.path().join(format!("{own}-5.counters"));
+        fs::write(&with_start, file()).unwrap();
+        assert_eq!(read(&with_start).unwrap().pid, own);
+        for name in ["notes", "+77", "077", "4294967296", "-77", "x-77"] {
             let path = place.0.path().join(name).with_extension("counters");
             fs::write(&path, file()).unwrap();
             assert_eq!(read(&path).unwrap_err(), Objection::NoProcess, "{name}");

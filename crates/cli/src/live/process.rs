@@ -108,7 +108,10 @@ fn is_in_unit(groups: &str, service: &str) -> bool {
     let is_above_units = |part: &str| part.is_empty() || part.ends_with(".slice");
     let units = groups
         .lines()
-        .filter_map(|line| line.rsplit(':').next()?.split('/').find(|part| !is_above_units(part)));
+        // Names of units may have colons.
+        .filter_map(|line| {
+            line.splitn(3, ':').nth(2)?.split('/').find(|part| !is_above_units(part))
+        });
     units.into_iter().any(is_of_it)
 }
 
@@ -193,6 +196,7 @@ mod tests {
         let unit = "apache2";
         assert!(is_in_unit("0::/system.slice/apache2.service\n", unit));
         assert!(is_in_unit("1:name=systemd:/system.slice/apache2.service/sub\n0::/\n", unit));
+        assert!(is_in_unit("0::/system.slice/web:1.service\n", "web:1"));
         for other in ["", "0::/", "0::/system.slice/xapache2.service", "0::/apache2.service.d"] {
             assert!(!is_in_unit(other, unit), "{other}");
         }

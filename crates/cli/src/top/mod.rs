@@ -3,6 +3,7 @@
 mod screen;
 mod view;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
@@ -12,14 +13,16 @@ use std::io::IsTerminal;
 
 use widelane_cpu::Machine;
 
-use self::view::View;
+use self::view::{Row, View};
 use crate::live::{Clocks, Directories, Survey};
 use crate::output;
 
 /// Shows the accelerated processes of this machine: operations, batches, waits, rooms, clock
 ///
-/// Every process that `widelane run` or `widelane enable` accelerates is seen, of every user. In a
-/// terminal the view is live (q ends it); else, or with --once or --json, it is one look.
+/// Processes that `widelane run` or `widelane enable` accelerates are seen once they have made a
+/// handshake, those of all users whose counters are in /run/widelane. In a terminal the view is
+/// live (q ends it); else, or with --once or --json, it is one look. The last columns are left out
+/// where the terminal has no room for them.
 #[derive(clap::Args)]
 pub struct Args {
     /// Seconds from one look to the next
@@ -32,7 +35,8 @@ pub struct Args {
     /// Looks once and prints JSON
     #[arg(long)]
     json: bool,
-    /// Does not meter the clock, which takes a third of a millisecond of each CPU looked at
+    /// Does not meter the clock, which takes a third of a millisecond of each CPU that a process is
+    /// on
     #[arg(long)]
     no_clock: bool,
     /// Directory of counters; by default all in which `widelane run` and `enable` put them
@@ -79,9 +83,41 @@ impl Observer {
         self.last = now;
         for process in &mut view.processes {
             process.cpu = crate::live::cpu_of(process.pid).ok().flatten();
-            let clocks = self.clocks.as_mut();
-            process.clock_hz = clocks.zip(process.cpu).and_then(|(clocks, cpu)| clocks.read(cpu));
+        }
+        if let Some(clocks) = &mut self.clocks {
+            set_clocks(&mut view.processes, |cpu| clocks.read(cpu));
         }
         view
+    }
+}
+
+/// Gives each process the clock of its CPU. Each CPU is metered once: that takes time from its
+/// processes.
+fn set_clocks(processes: &mut [Row], mut read: impl FnMut(usize) -> Option<f64>) {
+    let mut by_cpu = HashMap::new();
+    for process in processes {
+        let clock_of = |cpu| *by_cpu.entry(cpu).or_insert_with(|| read(cpu));
+        process.clock_hz = process.cpu.and_then(clock_of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_metered_once_for_all_its_processes() {
+        let processes = (1..=5).map(|pid| view::tests::process(pid, 1)).collect();
+        let survey = Survey { processes, ..Survey::default() };
+        let mut view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        let cpus = [Some(1), Some(2), None, Some(1), Some(2)];
+        view.processes.iter_mut().zip(cpus).for_each(|(process, cpu)| process.cpu = cpu);
+        let mut read = Vec::new();
+        set_clocks(&mut view.processes, |cpu| {
+            read.push(cpu);
+            (cpu == 1).then_some(3e9)
+        });
+        let clocks: Vec<_> = view.processes.iter().map(|process| process.clock_hz).collect();
+        assert_eq!((read, clocks), (vec![1, 2], vec![Some(3e9), None, None, Some(3e9), None]));
     }
 }

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Bar, BarChart, BarGroup, Block, Cell, Paragraph, Row, Table, TableState};
-use widelane_tables::{Block as Shown, Kind, count};
+use ratatui::widgets::{Bar, BarChart, BarGroup, Block, List, ListState, Paragraph};
+use widelane_tables::{Block as Shown, Kind, Table, count};
 
 use super::Observer;
-use super::view::{self, COLUMNS, View, WAIT_BOUND_US, counted, rate};
+use super::view::{self, View, WAIT_BOUND_US, counted, rate};
 use crate::system;
 
 const KEYS: &str = "q quit   ↑ ↓ choose a process   p pause";
@@ -114,62 +114,66 @@ impl Screen {
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {
-        let remarks = self.view.remarks();
-        let foot = 1 + remarks.len().min(3) as u16;
         let Rect { width, height, .. } = frame.area();
+        let share = usize::from(height / 4).max(2);
+        let state = if self.is_paused { "   (paused)" } else { "" };
+        let remarks = lines(self.view.remarks().into_iter().map(Shown::Text), width);
+        let foot: Vec<String> = [format!("{KEYS}{state}")].into_iter().chain(remarks).collect();
+        let foot = truncated(foot, share, "… more with --once");
+        let head = lines([Shown::Text(self.view.headline(&self.places))], width);
+        let head = truncated(head, share, "…");
         let processes = (1 + self.view.processes.len() as u16).min(height / 3);
-        let room = height.saturating_sub(1 + processes + foot);
+        let room = height.saturating_sub((head.len() + foot.len()) as u16 + processes);
         let chosen = self.view.processes.get(self.index());
         let chosen = chosen.map(|row| (row, detail(row, text_width(width))));
         let detail = chosen.as_ref().map_or(0, |(_, lines)| detail_height(lines, width)).min(room);
-        let [head, processes, detail, foot] = Layout::vertical([
-            Constraint::Length(1),
+        let [head_area, processes, detail, foot_area] = Layout::vertical([
+            Constraint::Length(head.len() as u16),
             Constraint::Min(processes),
             Constraint::Length(detail),
-            Constraint::Length(foot),
+            Constraint::Length(foot.len() as u16),
         ])
         .areas(frame.area());
-        frame.render_widget(Line::from(self.view.headline(&self.places)), head);
+        frame.render_widget(text(head), head_area);
         self.draw_processes(frame, processes);
         if let Some((row, lines)) = chosen {
             draw_detail(frame, detail, row, lines);
         }
-        let state = if self.is_paused { "   (paused)" } else { "" };
-        let mut lines = vec![Line::from(format!("{KEYS}{state}"))];
-        lines.extend(remarks.into_iter().take(3).map(Line::from));
-        frame.render_widget(Text::from(lines), foot);
+        frame.render_widget(text(foot), foot_area);
     }
 
+    /// The table of `--once`, a line for each process. The titles stay where these are scrolled.
     fn draw_processes(&self, frame: &mut Frame<'_>, area: Rect) {
+        let mut lines = lines([Shown::Table(self.view.table(area.width))], area.width).into_iter();
+        let [titles, processes] =
+            Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        let cells = |texts: Vec<String>| {
-            let cells = texts.into_iter().zip(COLUMNS).map(|(text, column)| {
-                let alignment = match column.kind {
-                    Kind::Words => Alignment::Left,
-                    Kind::Number | Kind::Figure => Alignment::Right,
-                };
-                Cell::from(Text::from(text).alignment(alignment))
-            });
-            Row::new(cells)
-        };
-        let titles = COLUMNS.iter().map(|column| column.title.to_owned()).collect();
-        let rows: Vec<Vec<String>> = self.view.processes.iter().map(view::Row::cells).collect();
-        let widths: Vec<Constraint> = COLUMNS
-            .iter()
-            .enumerate()
-            .map(|(index, column)| {
-                let cells = rows.iter().map(|row| row[index].chars().count());
-                let width = cells.chain([column.title.chars().count()]).max().unwrap_or(0);
-                Constraint::Length(width as u16)
-            })
-            .collect();
-        let table = Table::new(rows.into_iter().map(cells), widths)
-            .header(cells(titles).style(bold))
-            .column_spacing(if area.width < WIDTH_WITH_CHART { 1 } else { 2 })
-            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-        let mut state = TableState::new().with_selected(Some(self.index()));
-        frame.render_stateful_widget(table, area, &mut state);
+        frame.render_widget(Line::styled(lines.next().unwrap_or_default(), bold), titles);
+        // Behind the titles is a rule.
+        let list =
+            List::new(lines.skip(1)).highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+        let mut state = ListState::default().with_selected(Some(self.index()));
+        frame.render_stateful_widget(list, processes, &mut state);
     }
+}
+
+/// What is shown, in lines so wide.
+fn lines(blocks: impl IntoIterator<Item = Shown>, width: u16) -> Vec<String> {
+    let text = widelane_tables::show(blocks, &widelane_tables::Style { colour: false, width });
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The first `count_max` lines; where there are others, the last one says `more`.
+fn truncated(mut lines: Vec<String>, count_max: usize, more: &str) -> Vec<String> {
+    if lines.len() > count_max {
+        lines.truncate(count_max.saturating_sub(1));
+        lines.push(more.to_owned());
+    }
+    lines
+}
+
+fn text(lines: Vec<String>) -> Text<'static> {
+    lines.into_iter().map(Line::from).collect()
 }
 
 /// The narrowest window in which the chart has room beside the text.
@@ -202,14 +206,12 @@ fn detail(row: &view::Row, width: u16) -> Vec<String> {
         records(row),
     ];
     let kinds = (!row.kinds.is_empty()).then(|| Shown::Table(kinds(row)));
-    let blocks = sentences.into_iter().flatten().map(Shown::Text).chain(kinds);
-    let text = widelane_tables::show(blocks, &widelane_tables::Style { colour: false, width });
-    text.lines().map(str::to_owned).collect()
+    lines(sentences.into_iter().flatten().map(Shown::Text).chain(kinds), width)
 }
 
 /// How the operations of each kind were done.
-fn kinds(row: &view::Row) -> widelane_tables::Table {
-    let mut table = widelane_tables::Table::new(&[
+fn kinds(row: &view::Row) -> Table {
+    let mut table = Table::new(&[
         ("Operation", Kind::Words),
         ("Kernel", Kind::Number),
         ("Pooled", Kind::Number),
@@ -235,23 +237,19 @@ fn records(row: &view::Row) -> Option<String> {
 }
 
 /// What one process has done, in `lines`, and beside it how full its batches are.
-fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row, mut lines: Vec<String>) {
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, row: &view::Row, lines: Vec<String>) {
     let width = text_width(area.width) + 2;
-    let [text, fills] =
+    let [words, fills] =
         Layout::horizontal([Constraint::Length(width), Constraint::Fill(1)]).areas(area);
     let shown = usize::from(area.height.saturating_sub(2));
-    if lines.len() > shown {
-        lines.truncate(shown.saturating_sub(1));
-        lines.push("… more in a larger window, or with --json".to_owned());
-    }
-    let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
+    let lines = truncated(lines, shown, "… more in a larger window, or with --json");
     let title = format!(
         " {} {}: {} since its start ",
         row.command,
         row.pid,
         counted(row.threads, "thread", "threads")
     );
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), text);
+    frame.render_widget(Paragraph::new(text(lines)).block(Block::bordered().title(title)), words);
     if area.width < WIDTH_WITH_CHART {
         return;
     }
@@ -352,7 +350,7 @@ mod tests {
     use widelane_host::choice::{Alternative, Choice};
 
     use super::*;
-    use crate::live::{Process, Survey};
+    use crate::live::{Objection, Process, Skipped, Survey};
     use crate::top::view::tests::process;
 
     fn screen() -> Screen {
@@ -384,6 +382,52 @@ mod tests {
         assert_eq!(screen.press(KeyCode::Down.into()), Answer::GoOn);
         assert_eq!(screen.press(KeyCode::Down.into()), Answer::GoOn);
         assert!(drawn(&screen, 140, 30).contains("nginx 12: 1 thread since"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_lacks_columns_and_no_digits() {
+        let mut lanes = process(1_234_567, 123_456);
+        lanes.command = "widelane-lanes".to_owned();
+        let survey = Survey { processes: vec![lanes, process(12, 1)], ..Survey::default() };
+        let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        let whole = view.table(u16::MAX);
+        let cells = whole.rows.iter().find(|row| row[0] == "1234567").unwrap();
+        let screen = Screen::new(view, String::new());
+        for (width, columns) in [(40, 3), (80, 8), (120, whole.columns.len())] {
+            let text = drawn(&screen, width, 24);
+            let line = text.lines().find(|line| line.contains("widelane-lanes")).unwrap();
+            let line: Vec<&str> = line.trim_matches('"').split_whitespace().collect();
+            assert_eq!(line.join(" "), cells[..columns].join(" "), "{width}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_to_do_is_said_in_a_usual_terminal() {
+        let skipped = |pid| Skipped {
+            path: format!("/run/widelane/{pid}.counters").into(),
+            objection: Objection::Version,
+        };
+        let survey =
+            Survey { skipped: (1_234_567..1_234_576).map(skipped).collect(), ..Survey::default() };
+        let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        let text = drawn(&Screen::new(view, "/run/widelane".to_owned()), 80, 24);
+        for expected in ["starts one.", "to upgrade it", "… more with --once", KEYS] {
+            assert!(text.contains(expected), "{expected} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_chosen_process_is_seen_among_many() {
+        let processes = (1..200).map(|pid| process(pid, 1)).collect();
+        let survey = Survey { processes, ..Survey::default() };
+        let view = View::between(&Survey::default(), &survey, Duration::from_secs(1));
+        let mut screen = Screen::new(view, String::new());
+        for _ in 0..150 {
+            screen.press(KeyCode::Down.into());
+        }
+        let text = drawn(&screen, 80, 24);
+        assert!(text.contains("151  nginx") || text.contains("151 nginx"), "{text}");
+        assert!(text.contains("nginx 151:") && text.contains("Handshakes/s"), "{text}");
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl View {
     pub fn text(&self, style: &Style, places: &str) -> String {
         let mut blocks = vec![Block::Lead(self.tone(), self.headline(places))];
         if !self.processes.is_empty() {
-            blocks.push(Block::Table(self.table().without_empty_columns()));
+            blocks.push(Block::Table(self.table(style.width)));
         }
         let chosen = self.processes.iter().filter_map(|row| Some((row, row.policy_why.as_ref()?)));
         blocks.extend(chosen.map(|(row, why)| {
@@ -193,28 +193,37 @@ impl View {
         remarks
     }
 
-    fn table(&self) -> Table {
+    /// A line for each process, and as many columns as lines of `width` have room for.
+    pub fn table(&self, width: u16) -> Table {
         let columns: Vec<(&str, Kind)> =
             COLUMNS.iter().map(|column| (column.title, column.kind)).collect();
         let mut table = Table::new(&columns);
         table.rows = self.processes.iter().map(Row::cells).collect();
-        table
+        table.without_empty_columns().fitted(width)
     }
 }
 
 /// A column of the processes.
-pub struct Column {
-    pub title: &'static str,
-    pub kind: Kind,
+struct Column {
+    title: &'static str,
+    kind: Kind,
     cell: fn(&Row) -> String,
 }
 
-/// What is shown of each process.
-pub const COLUMNS: &[Column] = &[
+/// What is shown of each process, the most important first: a narrow window lacks the last ones.
+const COLUMNS: &[Column] = &[
     Column { title: "PID", kind: Kind::Number, cell: |row| row.pid.to_string() },
     Column { title: "Command", kind: Kind::Words, cell: |row| row.command.clone() },
     Column { title: "Handshakes/s", kind: Kind::Figure, cell: |row| rate(row.handshakes_per_s) },
     Column { title: "Operations/s", kind: Kind::Figure, cell: |row| rate(row.operations_per_s) },
+    Column {
+        title: "Faults",
+        kind: Kind::Number,
+        cell: |row| match row.faults_detected + row.fallbacks {
+            0 => String::new(),
+            faults => count(faults),
+        },
+    },
     Column { title: "Batched", kind: Kind::Number, cell: |row| words(row.batched_share, percent) },
     Column {
         title: "Fill",
@@ -235,14 +244,6 @@ pub const COLUMNS: &[Column] = &[
         title: "GHz",
         kind: Kind::Number,
         cell: |row| words(row.clock_hz, |hz| format!("{:.2}", hz / 1e9)),
-    },
-    Column {
-        title: "Faults",
-        kind: Kind::Number,
-        cell: |row| match row.faults_detected + row.fallbacks {
-            0 => String::new(),
-            faults => count(faults),
-        },
     },
 ];
 
@@ -312,7 +313,7 @@ impl Row {
     }
 
     /// What stands in each of the columns.
-    pub fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> Vec<String> {
         COLUMNS.iter().map(|column| (column.cell)(self)).collect()
     }
 }

@@ -20,11 +20,21 @@ pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
     if sweeps(id) {
         sweep(dir);
     }
-    let (new, path) = (dir.join(format!(".{id}.counters")), dir.join(format!("{id}.counters")));
+    let new = dir.join(format!(".{id}.counters"));
     let file = create(&new)?;
     let mapped = reserve(&file).and_then(|()| pages::map(Some(file.as_fd())));
-    let renamed = mapped.and_then(|pages| fs::rename(&new, path).map(|()| pages));
+    let renamed = mapped.and_then(|pages| name(&new, dir, id).map(|()| pages));
     renamed.inspect_err(|_| drop(fs::remove_file(new)))
+}
+
+/// Gives a file the name of this process. Another user's process of the same number may have left a
+/// file behind, which stays where the directory is open to all: then the name has the time of the
+/// start, too.
+fn name(file: &Path, dir: &Path, id: u32) -> io::Result<()> {
+    fs::rename(file, dir.join(format!("{id}.counters"))).or_else(|error| {
+        let start = started_ticks(id).unwrap_or(0);
+        fs::rename(file, dir.join(format!("{id}-{start}.counters"))).map_err(|_| error)
+    })
 }
 
 /// Gives a file its size, and room for its first page: a store into a mapped page for which the
@@ -83,7 +93,7 @@ fn sweep(dir: &Path) {
 fn of_ended(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
     let path = entry.path();
     let is_ours = path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION);
-    let pid = path.file_stem()?.to_str()?.parse().ok()?;
+    let pid = path.file_stem()?.to_str()?.split('-').next()?.parse().ok()?;
     if !is_ours || !has_ended(pid) {
         return None;
     }
@@ -148,11 +158,23 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_replaced_is_left_and_the_file_has_another_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let id = process::id();
+        // Root, as which tests may run, can replace every file.
+        fs::create_dir(dir.path().join(format!("{id}.counters"))).unwrap();
+        map(dir.path()).unwrap();
+        let start = started_ticks(id).unwrap();
+        assert!(dir.path().join(format!("{id}-{start}.counters")).is_file());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
     fn only_what_ended_long_ago_is_swept_away() {
         let dir = tempfile::tempdir().unwrap();
         // No process has so high a number: /proc/sys/kernel/pid_max is 2^22 at most.
-        let [old, new, stranger] =
-            ["4194305.counters", "4194306.counters", "notes.counters"].map(|name| {
+        let [old, new, stranger] = ["4194305-7.counters", "4194306.counters", "notes.counters"]
+            .map(|name| {
                 let path = dir.path().join(name);
                 fs::write(&path, "").unwrap();
                 path

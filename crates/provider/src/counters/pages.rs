@@ -57,9 +57,15 @@ impl Pages {
         let mapped = dir.and_then(|dir| {
             file::map(dir)
                 .inspect_err(|error| {
+                    let remedy = match error.kind() {
+                        io::ErrorKind::PermissionDenied => {
+                            "have its user, and SELinux or AppArmor, write and map files there"
+                        }
+                        _ => "give its user a directory with room there",
+                    };
                     let line = format!(
-                        "cannot write counters to {}: {error}; this process runs without (give \
-                         its user a directory with room there)",
+                        "cannot write counters to {}: {error}; this process runs without \
+                         ({remedy})",
                         dir.display()
                     );
                     say_once(Once::NoCounters, &line);

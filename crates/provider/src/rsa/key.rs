@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use widelane_batch::KeyName;
 use widelane_bridge::counters::OperationKind;
-use widelane_cpu::{Policy, Width};
+use widelane_cpu::Policy;
 use widelane_crypto::digest::{Algorithm, Hash};
 use widelane_crypto::rsa::{Components, KeySize, PrivateKey};
 use widelane_ossl_sys::core::{self, OsslParam};
@@ -229,7 +229,7 @@ impl Numbers {
     fn name(&self) -> Option<KeyName> {
         let mut public = self.get(core::PKEY_PARAM_RSA_N)?.to_vec();
         public.extend(self.get(core::PKEY_PARAM_RSA_E)?);
-        let digest = Hash::choose(Algorithm::Sha256, &Policy::up_to(Width::W128)).digest(&public);
+        let digest = Hash::choose(Algorithm::Sha256, &Policy::closed()).digest(&public);
         let mut name = KeyName::default();
         for (word, bytes) in name.iter_mut().zip(digest.as_ref().chunks_exact(8)) {
             *word = u64::from_le_bytes(bytes.try_into().ok()?);

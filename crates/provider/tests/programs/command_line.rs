@@ -183,10 +183,18 @@ fn a_malformed_policy_is_said_and_accelerates_nothing() {
     let place = with_message();
     done(&mut place.plain("openssl genpkey -quiet -algorithm RSA -out key.pem"));
     fs::write(place.path("policy.toml"), "width_max = 333\n").unwrap();
-    let mut sign = place.ours("openssl dgst -sha256 -sign key.pem -out signature message");
-    let said = done(sign.env("WIDELANE_POLICY", place.path("policy.toml")));
-    assert!(said.contains("policy.toml") && said.contains("nothing is accelerated"), "{said}");
-    assert_eq!(place.sum(|counters| counters.jobs_delegated), 1);
+    done(&mut place.plain("openssl genpkey -quiet -algorithm X25519 -out mine.pem"));
+    done(&mut place.plain("openssl pkey -in mine.pem -pubout -out mine.public.pem"));
+    // By rooms with lanes, and by those without.
+    for (command, delegated) in [
+        ("openssl dgst -sha256 -sign key.pem -out signature message", 1),
+        ("openssl pkeyutl -derive -inkey mine.pem -peerkey mine.public.pem -out secret", 2),
+    ] {
+        let mut command = place.ours(command);
+        let said = done(command.env("WIDELANE_POLICY", place.path("policy.toml")));
+        assert!(said.contains("policy.toml") && said.contains("nothing is accelerated"), "{said}");
+        assert_eq!(place.sum(|counters| counters.jobs_delegated), delegated);
+    }
     assert_eq!(place.counters()[0].lanes, 1);
 }
 

@@ -185,6 +185,27 @@ own(*sys.argv[1:3])
     assert!(!sums.has_lanes() || sums.rsa() == 1, "{sums:?} {said}");
 }
 
+/// What a server has that was started before an upgrade, and begins with TLS after it.
+#[test]
+fn a_provider_that_the_runtime_does_not_know_is_told() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for name in ["libwidelane_runtime.so", "libwidelane.so"] {
+        let built = widelane().with_file_name(name);
+        let mut bytes = std::fs::read(built).expect("the libraries were built");
+        if name == "libwidelane.so" {
+            // It looks for the runtime by this name.
+            replace(&mut bytes, b"widelane_runtime_attach", b"widelane_runtime_before");
+        }
+        std::fs::write(directory.path().join(name), bytes).expect("room");
+    }
+    let mut command = Command::new(widelane());
+    command.args(["run", "--", "openssl", "ciphers"]);
+    let output = run(command.env("WIDELANE_LIBRARY_DIR", directory.path()));
+    let said = text(&output.stderr);
+    assert_eq!(said.matches("libwidelane.so is of another version").count(), 1, "{said}");
+    assert!(said.contains("restart this server"), "{said}");
+}
+
 /// A libssl of the program's own under the usual name, as `RPATH` and `LD_LIBRARY_PATH` bring it.
 #[test]
 fn a_bundled_libssl_is_accelerated() {
