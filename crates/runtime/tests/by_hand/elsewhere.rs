@@ -172,9 +172,7 @@ fn scenario_free_during_rest() {
             continue;
         }
         let descriptor = connection.socket.as_raw_fd();
-        let null = std::ptr::null_mut();
-        // SAFETY: takes a registration away.
-        unsafe { libc::epoll_ctl(epoll.0, libc::EPOLL_CTL_DEL, descriptor, null) };
+        epoll.remove(descriptor);
         let given = Given(connection.ssl);
         let peer = thread::scope(|scope| {
             let freeing = scope.spawn(move || {

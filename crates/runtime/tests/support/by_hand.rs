@@ -143,17 +143,33 @@ pub struct Epoll(pub RawFd);
 
 impl Epoll {
     pub fn new() -> Self {
-        // SAFETY: makes a descriptor.
-        let epoll = Self(unsafe { libc::epoll_create1(0) });
+        let epoll = Self::unused();
         // Threads that have slept by epoll will do so again; others may only have looked.
         assert_eq!(epoll.wait(1), None);
         epoll
     }
 
+    /// One that its thread has not waited for.
+    pub fn unused() -> Self {
+        // SAFETY: makes a descriptor.
+        Self(unsafe { libc::epoll_create1(0) })
+    }
+
     pub fn add(&self, descriptor: RawFd, events: c_int) {
-        let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: DATA };
+        self.add_with(descriptor, events, DATA);
+    }
+
+    pub fn add_with(&self, descriptor: RawFd, events: c_int, data: u64) {
+        let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: data };
         // SAFETY: the kernel reads the event during the call.
         let done = unsafe { libc::epoll_ctl(self.0, libc::EPOLL_CTL_ADD, descriptor, &mut event) };
+        assert_eq!(done, 0);
+    }
+
+    pub fn remove(&self, descriptor: RawFd) {
+        let null = std::ptr::null_mut();
+        // SAFETY: takes a registration away.
+        let done = unsafe { libc::epoll_ctl(self.0, libc::EPOLL_CTL_DEL, descriptor, null) };
         assert_eq!(done, 0);
     }
 
@@ -294,6 +310,12 @@ impl Connection {
     pub fn handshake(&self) -> c_int {
         // SAFETY: a live SSL.
         unsafe { sys::SSL_do_handshake(self.ssl) }
+    }
+
+    /// Calls for the handshake once, and answers whether it is parked: nothing was sent.
+    pub fn parks(&self) -> bool {
+        assert_eq!(self.handshake(), -1);
+        self.sent() == 0
     }
 
     pub fn error(&self, result: c_int) -> c_int {

@@ -487,26 +487,33 @@ mod tests {
         assert_eq!(record.rivals(Native), []);
     }
 
+    /// What a subject measured within a second; ours have `counts`.
+    fn sample(subject: Subject, measurement: Measurement, counts: Option<Counts>) -> Sample {
+        let named = Measurement { subject: subject.name().to_owned(), wall_s: 1.0, ..measurement };
+        Sample {
+            subject,
+            measurement: named,
+            latency_ns: None,
+            counts: counts.filter(|_| subject.is_ours()),
+            encrypt_then_mac: None,
+        }
+    }
+
     #[test]
     fn one_bad_subject_spoils_no_ratio_of_two_others() {
         let subjects = [Subject::Native, Subject::Accelerated, Subject::HaproxyAwsLc];
         let mut record = Record::new("s".to_owned(), Work::Page, subjects.into_iter());
         for round in 0..8 {
-            let sample = |subject: Subject| Sample {
-                subject,
-                measurement: Measurement {
-                    subject: subject.name().to_owned(),
-                    wall_s: 1.0,
+            let measured = |subject: Subject| {
+                let measurement = Measurement {
                     operations: 1000,
                     cpu_s: if subject == Subject::Accelerated { 0.5 } else { 0.8 },
                     client_cpu_s: if subject == Subject::HaproxyAwsLc { 1.0 } else { 0.5 },
                     ..Measurement::default()
-                },
-                latency_ns: None,
-                counts: subject.is_ours().then(Counts::default),
-                encrypt_then_mac: None,
+                };
+                sample(subject, measurement, Some(Counts::default()))
             };
-            record.push(round, subjects.map(sample).into());
+            record.push(round, subjects.map(measured).into());
         }
         let mut results = Results::default();
         record.write(&mut results, 0);
@@ -538,20 +545,12 @@ mod tests {
         let status = |work: Work, counts: Option<Counts>| {
             let subjects = [Subject::Native, Subject::Accelerated];
             let mut record = Record::new("s".to_owned(), work, subjects.into_iter());
-            let sample = |subject: Subject| Sample {
-                subject,
-                measurement: Measurement {
-                    subject: subject.name().to_owned(),
-                    wall_s: 1.0,
-                    operations: 1,
-                    cpu_s: 0.99,
-                    ..Measurement::default()
-                },
-                latency_ns: None,
-                counts: counts.clone().filter(|_| subject.is_ours()),
-                encrypt_then_mac: None,
+            let measured = |subject: Subject| {
+                let measurement =
+                    Measurement { operations: 1, cpu_s: 0.99, ..Measurement::default() };
+                sample(subject, measurement, counts.clone())
             };
-            record.push(0, subjects.map(sample).into());
+            record.push(0, subjects.map(measured).into());
             let mut results = Results::default();
             record.write(&mut results, 0);
             let ours = |row: &&Row| row.subject == Subject::Accelerated.name();
