@@ -1,32 +1,35 @@
-//! What is parked on one thread, and what its `epoll_wait` does about it.
-#![allow(unsafe_code, reason = "fibre switches, handshakes by address, the program's event array")]
+//! What is parked on one thread.
+#![allow(unsafe_code, reason = "fibre switches, handshakes by address")]
 
+mod events;
+pub(crate) mod mailbox;
 mod queue;
+pub(crate) mod waiting;
 
 use core::cell::{Cell, OnceCell, RefCell};
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::ops::Range;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use libc::epoll_event;
 use widelane_bridge::hooks::{Extent, ProviderHooks};
 use widelane_reserve::Stack;
 
-use crate::closing::{Closing, Verdict};
+use crate::closing::Closing;
 use crate::cork;
 use crate::fibre::{self, Place};
 use crate::forks;
 use crate::handshake::{self, Handshake};
 use crate::interpose::guard_uncancelled;
-use crate::methods;
 use crate::provider::provider;
 use crate::real;
 use crate::registry;
 use crate::stacks::Stacks;
-use crate::wake::{Wake, is_special};
+use crate::wake::Wake;
+use events::{HAS_WAKES, WAKE_EVENTS, add_event, has_events, rearm, wake_data};
+use mailbox::Mailbox;
 use queue::Queue;
 
 thread_local! {
@@ -404,82 +407,6 @@ impl EventLoop {
     }
 }
 
-/// Registers the same interest again: that raises the edge, for whichever call or thread waits.
-///
-/// A one-shot registration is the program's to arm, each time it wants another event.
-fn rearm(descriptor: c_int) {
-    let hold = registry::hold(descriptor);
-    let registrations = registry::look_all_up(descriptor).into_iter().flatten();
-    for known in registrations.filter(|known| hold.is_exclusive() && !is_special(known.events)) {
-        let mut event = epoll_event { events: known.events, u64: known.data };
-        real::epoll_ctl(known.epoll_descriptor, libc::EPOLL_CTL_MOD, descriptor, &mut event);
-    }
-}
-
-/// Adds an event to the program's array, of which `filled` are filled; false if there is no room.
-fn add_event(
-    events: *mut epoll_event,
-    filled: &mut usize,
-    room: usize,
-    event: epoll_event,
-) -> bool {
-    // SAFETY: the kernel or an earlier round filled `filled` of the program's array.
-    let known = unsafe { core::slice::from_raw_parts_mut(events, *filled) };
-    // A program may expect each registration at most once, as the kernel has it.
-    if let Some(known) = known.iter_mut().find(|known| { known.u64 } == event.u64) {
-        known.events |= event.events;
-        return true;
-    }
-    if *filled == room {
-        return false;
-    }
-    // SAFETY: below `room`, the length that the program gave.
-    let slot = unsafe { events.add(*filled) };
-    // SAFETY: as above; the array is the program's to be written.
-    unsafe { slot.write(event) };
-    *filled += 1;
-    true
-}
-
-/// Whether any epoll set of this process may have a registration of our own.
-static HAS_WAKES: AtomicBool = AtomicBool::new(false);
-
-/// Removes the events that only woke a thread; returns how many are left of `count`. Threads may
-/// share an epoll set, and one of them may get events that were meant for another.
-fn without_wakes(events: *mut epoll_event, count: c_int) -> c_int {
-    let Ok(filled) = usize::try_from(count) else { return count };
-    if filled == 0 || !HAS_WAKES.load(Ordering::Relaxed) {
-        return count;
-    }
-    // SAFETY: the kernel has just filled so many of the program's array.
-    let filled = unsafe { core::slice::from_raw_parts_mut(events, filled) };
-    let mut kept = 0;
-    for index in 0..filled.len() {
-        let event = filled[index];
-        if { event.u64 } != wake_data() {
-            filled[kept] = event;
-            kept += 1;
-        }
-    }
-    c_int::try_from(kept).unwrap_or(count)
-}
-
-/// Each call by the descriptor is an event, whether or not the one before was reset.
-const WAKE_EVENTS: u32 = (libc::EPOLLIN | libc::EPOLLET).cast_unsigned();
-
-/// The data word of our own registration: an address of ours, which cannot be a descriptor or an
-/// object of the program.
-fn wake_data() -> u64 {
-    static OURS: u8 = 0;
-    ptr::from_ref(&OURS).addr() as u64
-}
-
-/// Whether a wait for `epoll` would return at once.
-fn has_events(epoll: c_int) -> bool {
-    let mut question = libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
-    real::poll(&mut question, 1, 0) != 0
-}
-
 /// Finishes what is parked on this thread, which is about to wait by other means than epoll: there
 /// is no array of events in which they could be reported.
 pub(crate) fn finish_before_sleep() {
@@ -514,236 +441,6 @@ pub(crate) fn finish_before_accept(listener: c_int) {
     }
 }
 
-/// How long the program wants to wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timeout {
-    /// Not at all.
-    Zero,
-    /// So many nanoseconds.
-    Ns(u64),
-    /// Until something happens.
-    Endless,
-}
-
-/// How long one of the waiting functions is to wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Not at all.
-    Zero,
-    /// So many nanoseconds.
-    AtMost(u64),
-    /// As long as the program asked for.
-    Asked,
-    /// What is left of that: so many nanoseconds. Functions that count milliseconds round up.
-    Left(u64),
-}
-
-/// The body of `epoll_wait` and its relatives; `wait` calls the real one.
-///
-/// The thread may be cancelled there: it waits with nothing around that would be in the way.
-pub(crate) fn wait(
-    epoll: c_int,
-    events: *mut epoll_event,
-    room: c_int,
-    timeout: Timeout,
-    wait: impl Fn(Patience) -> c_int,
-) -> c_int {
-    let Some(hooks) = provider() else { return wait(Patience::Asked) };
-    let wait = |patience| loop {
-        let count = wait(patience);
-        let others = without_wakes(events, count);
-        // A program that asked for no end would be surprised by one.
-        let is_surprise = others == 0 && count > 0 && timeout == Timeout::Endless;
-        if !(is_surprise && patience == Patience::Asked) {
-            return others;
-        }
-    };
-    let mut call = WaitCall::new(hooks, epoll, events, room, timeout);
-    let mut count = 0;
-    loop {
-        let next = || EventLoop::with(|event_loop| call.next(event_loop, count));
-        match guard_uncancelled(Some(Step::Return(-1)), next) {
-            Some(Step::Wait(patience)) => count = wait(patience),
-            Some(Step::Return(count)) => return count,
-            // The thread is ending.
-            None => return wait(Patience::Asked),
-        }
-    }
-}
-
-/// One call of `epoll_wait` or a relative of it, which may wait several times.
-struct WaitCall<'a> {
-    hooks: &'a ProviderHooks,
-    epoll: c_int,
-    events: *mut epoll_event,
-    room: c_int,
-    timeout: Timeout,
-    /// When the program's timeout ends, from the first wait for company on.
-    end: Option<Instant>,
-    stage: Stage,
-}
-
-/// How long a program is kept at a time that did not want to wait: as long as the longest wait for
-/// company that a policy may have.
-const REST_AT_ZERO_MAX_NS: u64 = 10_000_000;
-
-/// What a call waits for now.
-#[derive(Clone, Copy)]
-enum Stage {
-    /// Nothing yet.
-    Begun,
-    /// What the program asked for, from a handshake's callback.
-    OnFibre,
-    /// What the program asked for.
-    Asked,
-    /// What is ready at once.
-    Polled,
-    /// Company.
-    Resting,
-}
-
-/// What a call does next.
-enum Step {
-    Wait(Patience),
-    Return(c_int),
-}
-
-impl<'a> WaitCall<'a> {
-    fn new(
-        hooks: &'a ProviderHooks,
-        epoll: c_int,
-        events: *mut epoll_event,
-        room: c_int,
-        timeout: Timeout,
-    ) -> Self {
-        Self { hooks, epoll, events, room, timeout, end: None, stage: Stage::Begun }
-    }
-
-    /// Goes on from where the last wait has returned `count`.
-    fn next(&mut self, event_loop: &EventLoop, count: c_int) -> Step {
-        match self.stage {
-            Stage::Begun => self.begin(event_loop),
-            Stage::OnFibre => Step::Return(count),
-            Stage::Asked => self.end(event_loop, count),
-            Stage::Polled => self.decide(event_loop, count),
-            Stage::Resting if count != 0 => self.end(event_loop, count),
-            Stage::Resting => self.execute_rested(event_loop),
-        }
-    }
-
-    fn wait(&mut self, stage: Stage, patience: Patience) -> Step {
-        self.stage = stage;
-        Step::Wait(patience)
-    }
-
-    fn end(&self, event_loop: &EventLoop, count: c_int) -> Step {
-        let events = usize::try_from(count).unwrap_or(0);
-        event_loop.closing(|closing| closing.give(self.timeout == Timeout::Zero, events));
-        Step::Return(count)
-    }
-
-    fn begin(&mut self, event_loop: &EventLoop) -> Step {
-        if event_loop.is_on_fibre() {
-            return self.wait(Stage::OnFibre, Patience::Asked);
-        }
-        if !event_loop.has_polled() {
-            (self.hooks.begin_thread)();
-            HAS_BEGUN.set(true);
-            // Error: the thread is ending.
-            let _ = END.try_with(|_| ());
-        }
-        event_loop.waiting.set(self.epoll);
-        if self.timeout != Timeout::Zero {
-            event_loop.has_slept.set(true);
-        }
-        // What a callback that threw has left behind ends here.
-        methods::begin_turn();
-        cork::hold_no_more();
-        cork::release_all();
-        event_loop.go_on_told(self.hooks);
-        if event_loop.has_nothing_to_do() {
-            return self.wait(Stage::Asked, Patience::Asked);
-        }
-        event_loop.empty_mailbox();
-        event_loop.has_posted.set(false);
-        self.wait(Stage::Polled, Patience::Zero)
-    }
-
-    /// Decides about the batch where `count` events are ready.
-    fn decide(&mut self, event_loop: &EventLoop, count: c_int) -> Step {
-        let Ok(filled) = usize::try_from(count) else { return self.end(event_loop, count) };
-        let executed = event_loop.ready.len() + event_loop.deferred.len();
-        let (is_zero, ready) = (self.timeout == Timeout::Zero, filled + executed);
-        match event_loop.closing(|closing| closing.poll(is_zero, ready)) {
-            // What others have finished need not wait for the rest.
-            Verdict::KeepOpen => event_loop.execute_parked(self.hooks, Extent::Whole),
-            // What waits for company has an end of its own.
-            Verdict::Close => event_loop.execute_parked(self.hooks, Extent::Due),
-            Verdict::Idle => return self.rest(event_loop),
-        }
-        self.report(event_loop, filled, false)
-    }
-
-    /// The program has nothing else to do, and nothing is to be reported: waits for company where
-    /// that is worth it, and executes what has no company to expect.
-    fn rest(&mut self, event_loop: &EventLoop) -> Step {
-        if let (Timeout::Ns(asked_ns), None) = (self.timeout, self.end) {
-            self.end = Instant::now().checked_add(Duration::from_nanos(asked_ns));
-        }
-        let ns = (self.hooks.wait_ns)(true);
-        if ns == 0 {
-            return self.execute_rested(event_loop);
-        }
-        event_loop.listen_for_wakes(self.hooks, self.epoll);
-        self.wait(Stage::Resting, Patience::AtMost(ns.min(self.left_ns())))
-    }
-
-    /// How long the program may be kept.
-    fn left_ns(&self) -> u64 {
-        match self.end {
-            _ if self.timeout == Timeout::Zero => REST_AT_ZERO_MAX_NS,
-            None => u64::MAX,
-            Some(end) => {
-                let left = end.saturating_duration_since(Instant::now());
-                u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)
-            }
-        }
-    }
-
-    fn execute_rested(&mut self, event_loop: &EventLoop) -> Step {
-        // What another thread has freed meanwhile is not executed.
-        event_loop.empty_mailbox();
-        // A program that does not want to wait longer has something to do now.
-        let is_over = self.left_ns() == 0;
-        let extent = if is_over { Extent::All } else { Extent::Due };
-        event_loop.execute_parked(self.hooks, extent);
-        self.report(event_loop, 0, is_over)
-    }
-
-    /// Reports what was executed behind the `count` events that are ready. If that is nothing, and
-    /// the program has not waited long enough, waits on.
-    fn report(&mut self, event_loop: &EventLoop, count: usize, is_over: bool) -> Step {
-        let room = usize::try_from(self.room).unwrap_or(0);
-        let filled = event_loop.report(self.hooks, self.epoll, self.events, count, room);
-        let is_waiting = filled == 0 && self.timeout != Timeout::Zero && !is_over;
-        // What goes on by itself may have parked again, and something may wait for company still.
-        if is_waiting && event_loop.closing(|closing| closing.parked()) > 0 {
-            return self.rest(event_loop);
-        }
-        if is_waiting && !event_loop.has_posted.get() {
-            let patience = self.end.map_or(Patience::Asked, |_| Patience::Left(self.left_ns()));
-            return self.wait(Stage::Asked, patience);
-        }
-        if filled == 0 && self.timeout == Timeout::Endless {
-            // A program that set no timeout does not see one, but may be interrupted.
-            let step = self.end(event_loop, -1);
-            real::set_errno(libc::EINTR);
-            return step;
-        }
-        self.end(event_loop, c_int::try_from(filled).unwrap_or(c_int::MAX))
-    }
-}
-
 /// `RuntimeHooks::pause`.
 pub(crate) extern "C" fn pause() {
     EventLoop::with(|event_loop| {
@@ -754,75 +451,6 @@ pub(crate) extern "C" fn pause() {
     });
 }
 
-/// Where other threads leave connections to be freed by the thread that has their fibres.
-///
-/// It has no lock: one that another thread held at a fork would stay locked in the child.
-pub(crate) struct Mailbox {
-    /// The letter that came last, null if there is none, [`ENDED`] once the thread has ended.
-    last: AtomicPtr<Letter>,
-}
-
-struct Letter {
-    ssl: *mut c_void,
-    /// The one that came before.
-    next: *mut Letter,
-}
-
-/// No letter, but an address that none has.
-const ENDED: *mut Letter = ptr::dangling_mut();
-
-impl Mailbox {
-    fn new() -> Self {
-        Self { last: AtomicPtr::new(ptr::null_mut()) }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.last.load(Ordering::Relaxed).is_null()
-    }
-
-    /// Leaves `ssl` to be freed; `false` if the thread is gone.
-    pub(crate) fn post(&self, ssl: *mut c_void) -> bool {
-        let mut last = self.last.load(Ordering::Acquire);
-        let letter = Box::into_raw(Box::new(Letter { ssl, next: ptr::null_mut() }));
-        while last != ENDED {
-            // SAFETY: made above, and not in the list yet.
-            unsafe { (*letter).next = last };
-            let (success, failure) = (Ordering::Release, Ordering::Acquire);
-            match self.last.compare_exchange_weak(last, letter, success, failure) {
-                Ok(_) => return true,
-                Err(now) => last = now,
-            }
-        }
-        // SAFETY: made above, and never in the list.
-        drop(unsafe { Box::from_raw(letter) });
-        false
-    }
-
-    /// Takes out all that was left. For the thread whose mailbox it is.
-    fn take(&self) -> Vec<*mut c_void> {
-        self.take_and_leave(ptr::null_mut())
-    }
-
-    /// Takes no more letters. For the same thread, once.
-    fn end(&self) {
-        self.take_and_leave(ENDED);
-    }
-
-    fn take_and_leave(&self, last: *mut Letter) -> Vec<*mut c_void> {
-        let mut letter = self.last.swap(last, Ordering::AcqRel);
-        core::iter::from_fn(|| {
-            if letter.is_null() {
-                return None;
-            }
-            // SAFETY: made by `into_raw` in `post`, and in nobody else's list any more.
-            let taken = unsafe { Box::from_raw(letter) };
-            letter = taken.next;
-            Some(taken.ssl)
-        })
-        .collect()
-    }
-}
-
 impl Drop for EventLoop {
     fn drop(&mut self) {
         self.mailbox.end();
@@ -831,9 +459,11 @@ impl Drop for EventLoop {
 
 #[cfg(test)]
 mod tests {
+    use core::ffi::c_void;
     use core::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
     use crate::closing::Wait;
@@ -858,10 +488,10 @@ mod tests {
         ptr::null()
     }
 
-    const REST_NS: u64 = 8_000_000;
+    pub(super) const REST_NS: u64 = 8_000_000;
 
     /// A provider for which it is always worth a rest.
-    static ALWAYS_RESTS: ProviderHooks = ProviderHooks {
+    pub(super) static ALWAYS_RESTS: ProviderHooks = ProviderHooks {
         version: 0,
         begin_thread: nothing,
         fibre: hears,
@@ -875,43 +505,6 @@ mod tests {
         keeps_key: keeps,
         counters: no_counters,
     };
-
-    /// How long a call with a timeout waits if something is parked all the time.
-    fn waits_ns(timeout: Timeout) -> u64 {
-        let mut event = epoll_event { events: 0, u64: 0 };
-        let mut call = WaitCall::new(&ALWAYS_RESTS, -1, &raw mut event, 1, timeout);
-        let mut waited_ns = 0;
-        EventLoop::with(|event_loop| {
-            let wait = event_loop.closing(Closing::park);
-            while waited_ns < 1_000_000_000
-                && let Step::Wait(patience) = call.next(event_loop, 0)
-            {
-                if let Patience::AtMost(ns) = patience {
-                    thread::sleep(Duration::from_nanos(ns));
-                    waited_ns += ns;
-                }
-            }
-            event_loop.closing(|closing| closing.unpark(wait));
-        });
-        waited_ns
-    }
-
-    #[test]
-    fn a_program_that_does_not_want_to_wait_is_not_kept_for_long() {
-        extern "C" fn rests_for_ever(_: bool) -> u64 {
-            u64::MAX
-        }
-        let hooks = ProviderHooks { wait_ns: rests_for_ever, ..ALWAYS_RESTS };
-        let mut call = WaitCall::new(&hooks, -1, ptr::null_mut(), 1, Timeout::Zero);
-        let step = EventLoop::with(|event_loop| call.rest(event_loop));
-        assert!(matches!(step, Some(Step::Wait(Patience::AtMost(REST_AT_ZERO_MAX_NS)))));
-    }
-
-    #[test]
-    fn no_program_is_kept_for_longer_than_its_timeout() {
-        let waited_ns = waits_ns(Timeout::Ns(20_000_000));
-        assert!((REST_NS..=20_000_000).contains(&waited_ns), "{waited_ns}");
-    }
 
     #[test]
     fn a_provider_that_executes_nothing_does_not_keep_a_thread() {
@@ -946,63 +539,5 @@ mod tests {
             event_loop.finish(&hooks);
             assert!(!event_loop.has_unfinished());
         });
-    }
-
-    #[test]
-    fn letters_of_all_threads_arrive_until_the_end() {
-        const THREADS: usize = 4;
-        const LETTERS: usize = 1_000;
-        let mailbox = Mailbox::new();
-        let mut taken = Vec::new();
-        thread::scope(|scope| {
-            for first in 0..THREADS {
-                let mailbox = &mailbox;
-                scope.spawn(move || {
-                    for number in 0..LETTERS {
-                        let ssl = ptr::without_provenance_mut(first * LETTERS + number);
-                        assert!(mailbox.post(ssl));
-                    }
-                });
-            }
-            let deadline = Instant::now() + Duration::from_secs(60);
-            while taken.len() < THREADS * LETTERS && Instant::now() < deadline {
-                taken.extend(mailbox.take().into_iter().map(|ssl| ssl.addr()));
-            }
-        });
-        taken.sort_unstable();
-        assert!(taken.into_iter().eq(0..THREADS * LETTERS) && mailbox.is_empty());
-        mailbox.end();
-        assert!(!mailbox.post(ptr::null_mut()));
-    }
-
-    #[test]
-    fn a_fork_while_another_thread_posts_leaves_a_mailbox_that_works() {
-        let (mailbox, is_over) = (Mailbox::new(), AtomicBool::new(false));
-        let mut statuses = Vec::new();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    mailbox.post(ptr::null_mut());
-                    mailbox.take();
-                }
-            });
-            for _ in 0..200 {
-                // SAFETY: the child allocates, which the C library allows, and ends.
-                let child = unsafe { libc::fork() };
-                if child == 0 {
-                    // SAFETY: ends a child that hangs.
-                    unsafe { libc::alarm(5) };
-                    let is_taken = mailbox.post(ptr::null_mut()) && !mailbox.take().is_empty();
-                    // SAFETY: ends the child.
-                    unsafe { libc::_exit(c_int::from(!is_taken)) };
-                }
-                let mut status = -1;
-                // SAFETY: waits for our child.
-                let ended = unsafe { libc::waitpid(child, &mut status, 0) };
-                statuses.push((ended == child, status));
-            }
-            is_over.store(true, Ordering::Relaxed);
-        });
-        assert!(statuses.iter().all(|status| *status == (true, 0)), "{statuses:?}");
     }
 }

@@ -36,7 +36,8 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use widelane_reserve::Stack;
 
 use crate::closing::{Verdict, Wait};
-use crate::event_loop::{EventLoop, Mailbox};
+use crate::event_loop::EventLoop;
+use crate::event_loop::mailbox::Mailbox;
 use crate::extra_data::{Index, OF_CONNECTIONS};
 use crate::fibre::{self, Place};
 use crate::interpose::guard_uncancelled;

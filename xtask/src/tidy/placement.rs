@@ -137,6 +137,8 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/kernels/src/stack.rs", // what its tests find below kernels
         "crates/ossl-sys/src",      // speaks C
         "crates/provider/src/batching/combining.rs",
+        "crates/provider/src/batching/combining/tests.rs",
+        "crates/provider/src/batching/combining/timer.rs",
         "crates/provider/src/batching/engine/qat/call.rs",
         "crates/provider/src/batching/engine/qat/curve.rs",
         "crates/provider/src/batching/engine/qat/interface.rs",
@@ -202,6 +204,8 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/config.rs",
         "crates/runtime/src/cork.rs",
         "crates/runtime/src/event_loop.rs",
+        "crates/runtime/src/event_loop/events.rs",
+        "crates/runtime/src/event_loop/mailbox.rs",
         "crates/runtime/src/event_loop/queue.rs",
         "crates/runtime/src/fibre.rs",
         "crates/runtime/src/foreign.rs",
@@ -283,15 +287,17 @@ const PLACES: &[Placement] = &[
             "lab/bench/src",
             "crates/cli/src",
             "crates/cpu/src/clock.rs",
-            "crates/runtime/src/event_loop.rs", // when the timeout of a program ends
-            "crates/runtime/src/random.rs",     // how old random bytes are
+            "crates/runtime/src/event_loop/mailbox.rs", // a deadline of its tests
+            "crates/runtime/src/event_loop/waiting.rs", // when the timeout of a program ends
+            "crates/runtime/src/random.rs",             // how old random bytes are
             "lab/cli/src",
             "lab/fleet/src",
             "lab/loadgen/src",
+            "crates/testkit/src/fault.rs", // how long a disturbed child may take
             "crates/testkit/src/server.rs", // how long to wait for a server
-            "integration/qat/src",          // a device that takes its time
-            "xtask/src/test",               // how long each program takes
-            "xtask/src/test.rs",            // how long each part takes
+            "integration/qat/src",         // a device that takes its time
+            "xtask/src/test",              // how long each program takes
+            "xtask/src/test.rs",           // how long each part takes
         ],
         in_tests: true,
     },

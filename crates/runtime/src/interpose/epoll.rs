@@ -10,7 +10,7 @@ use libc::{epoll_event, pollfd, sigset_t, timespec};
 use super::{guard, vfork};
 use crate::config::config;
 use crate::cork;
-use crate::event_loop::{self, Patience, Timeout};
+use crate::event_loop::waiting::{self, Patience, Timeout};
 use crate::real;
 use crate::registry::{self, Change, Registration};
 
@@ -57,7 +57,7 @@ extern "C-unwind" fn epoll_wait(
     timeout: c_int,
 ) -> c_int {
     let asked = timeout_of(timeout);
-    event_loop::wait(epoll, events, room, asked, |patience| match patience {
+    waiting::wait(epoll, events, room, asked, |patience| match patience {
         Patience::Zero => real::epoll_wait(epoll, events, room, 0),
         Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns, ptr::null()),
         Patience::Asked => real::epoll_wait(epoll, events, room, timeout),
@@ -74,7 +74,7 @@ extern "C-unwind" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     let asked = timeout_of(timeout);
-    event_loop::wait(epoll, events, room, asked, |patience| match patience {
+    waiting::wait(epoll, events, room, asked, |patience| match patience {
         Patience::Zero => real::epoll_pwait(epoll, events, room, 0, mask),
         Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns, mask),
         Patience::Asked => real::epoll_pwait(epoll, events, room, timeout, mask),
@@ -100,7 +100,7 @@ extern "C-unwind" fn epoll_pwait2(
             ns => Timeout::Ns(ns),
         }
     });
-    event_loop::wait(epoll, events, room, asked, |patience| match patience {
+    waiting::wait(epoll, events, room, asked, |patience| match patience {
         Patience::Zero => real::epoll_pwait2(epoll, events, room, &raw const zero, mask),
         Patience::AtMost(ns) => wait_briefly(epoll, events, room, ns, mask),
         Patience::Asked => real::epoll_pwait2(epoll, events, room, timeout, mask),
