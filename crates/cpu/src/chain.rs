@@ -1,12 +1,12 @@
 //! Chains of dependent instructions: their latency is known in cycles, so their time is the core
 //! clock.
 //!
-//! The clock is measured with a chain of register-to-register multiplications: three cycles each on
-//! every x86-64 since Nehalem and Zen, and never resolved at rename. A second chain of
-//! register-to-register additions (one cycle each), the witness, checks it: the ratio of the two
-//! must be 3.00, otherwise no clock is reported. Additions with an immediate (`add $1`, `inc`,
-//! `lea`) would not do: recent cores resolve them at rename, and the clock would be overstated
-//! threefold.
+//! The clock is measured with a chain of register-to-register multiplications of 32 bits: three
+//! cycles each on every x86-64 since Nehalem and Zen (of 64 bits they take four to six on Intel's
+//! efficient cores), and never resolved at rename. A second chain of register-to-register additions
+//! (one cycle each), the witness, checks it: the ratio of the two must be 3.00, otherwise no clock
+//! is reported. Additions with an immediate (`add $1`, `inc`, `lea`) would not do: recent cores
+//! resolve them at rename, and the clock would be overstated threefold.
 //!
 //! Additions only check, because a hyper-thread on the same core, which a virtual machine cannot
 //! see, sometimes occupies an adder: a chain of additions then takes one cycle in thirty longer,
@@ -44,7 +44,7 @@ pub const CYCLES_PER_TURN: u64 = 3 * LINKS_PER_TURN;
 pub enum Chain {
     /// Register-to-register additions, one cycle each: the witness.
     Addition,
-    /// Multiplications, three cycles each: the meter.
+    /// Multiplications of 32 bits, three cycles each: the meter.
     Multiplication,
     /// Zeroing idioms, which no core executes: what a meter that trusts its chain falls for. The
     /// self-check must refuse it.
@@ -121,7 +121,7 @@ macro_rules! chain {
 }
 
 chain!(addition, "add {link}, {with}");
-chain!(multiplication, "imul {link}, {with}");
+chain!(multiplication, "imul {link:e}, {with:e}");
 chain!(eliminated, "xor {link:e}, {link:e} /* {with} */");
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::chain::{self, Chain, time_stamp};
 use crate::estimate::{self, Estimate, Refusal, mean, median};
 use crate::interference::{Interference, Marks};
 use crate::place;
-use crate::time_stamps::{TimeStampFault, TimeStamps};
+use crate::time_stamps::{TimeStampFault, TimeStamps, is_within};
 use crate::trace::Window;
 
 /// A meter that has checked itself on this CPU.
@@ -46,8 +46,8 @@ pub enum MeterError {
     /// The links do not take the cycles they should.
     #[error(
         "the meter's self-check failed: a multiplication takes {ratio:.2} times as long as an \
-         addition, where 3.00 is right and 2.5 as little as a busy hyper-thread explains; this CPU \
-         resolves one of the chains before it executes it, so no frequency is given"
+         addition, where 3.00 is right and 2.5 as little as a busy hyper-thread explains; {}, so no \
+         frequency is given", explain(*.ratio)
     )]
     SelfCheck {
         /// What was found instead of 3.00.
@@ -56,6 +56,16 @@ pub enum MeterError {
     /// There was no quiet moment to check in.
     #[error("the meter could not check itself: {0}")]
     Busy(#[from] Refusal),
+}
+
+/// What a ratio that the self-check refuses says of the CPU.
+fn explain(ratio: f64) -> &'static str {
+    if ratio > *CHECK_RANGE.end() {
+        "this CPU takes more than three cycles to multiply, or resolves additions before it \
+         executes them"
+    } else {
+        "this CPU resolves the multiplications before it executes them"
+    }
 }
 
 /// A sample of the clock and what happened meanwhile.
@@ -156,8 +166,8 @@ impl Meter {
 
     /// Runs nothing but chain for `us` microseconds, so that the core forgets what was before.
     pub fn rest(&self, us: f64) {
-        let until = time_stamp() + self.stamps.ticks(us);
-        while time_stamp() < until {
+        let (begin, ticks) = (time_stamp(), self.stamps.ticks(us));
+        while is_within(begin, ticks) {
             self.chain.window(24);
         }
     }
@@ -258,7 +268,7 @@ mod tests {
         let error = Meter::with_chains(Chain::Eliminated, Chain::Addition, stamps()).unwrap_err();
         let MeterError::SelfCheck { ratio } = error else { panic!("{error}") };
         assert!(ratio < 0.6, "{ratio}");
-        assert!(error.to_string().contains("no frequency is given"), "{error}");
+        assert!(error.to_string().contains("before it executes them, so no freq"), "{error}");
     }
 
     #[test]
@@ -266,6 +276,7 @@ mod tests {
         let error =
             Meter::with_chains(Chain::Multiplication, Chain::Eliminated, stamps()).unwrap_err();
         assert!(matches!(error, MeterError::SelfCheck { ratio } if ratio > 5.0), "{error}");
+        assert!(error.to_string().contains("more than three cycles"), "{error}");
     }
 
     #[test]

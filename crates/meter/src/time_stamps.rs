@@ -1,7 +1,9 @@
 //! The time-stamp counter as a clock: its rate, and whether it can be trusted.
 
+use std::time::Duration;
+
+use nix::time::ClockId;
 use thiserror::Error;
-use widelane_cpu::clock::now_ns;
 
 use crate::chain::time_stamp;
 
@@ -37,8 +39,8 @@ pub enum TimeStampFault {
     /// Its rate is no longer the one that it was calibrated with.
     #[error(
         "the time-stamp counter ran at {before_mhz:.1} MHz and then at {after_mhz:.1}: the \
-         hypervisor has moved this machine or stopped it; what was recorded is worth nothing, run \
-         it again"
+         hypervisor has moved this machine or stopped it; what was metered meanwhile is worth \
+         nothing, meter again"
     )]
     Changed {
         /// As calibrated, in MHz.
@@ -76,7 +78,7 @@ const PARTS: usize = 4;
 const TOLERANCE: f64 = 0.002;
 
 impl TimeStamps {
-    /// Measures the rate against the monotonic clock, in some 16 ms; `declared_khz` is what CPU or
+    /// Measures the rate against the raw monotonic clock, in some 16 ms; `declared_khz` is what CPU or
     /// hypervisor say of it.
     ///
     /// # Errors
@@ -120,12 +122,25 @@ impl TimeStamps {
     }
 }
 
+/// Nanoseconds of the monotonic clock that nobody slews: while NTP catches up, the other one may
+/// run by 8 % too fast or too slow.
+pub(crate) fn raw_ns() -> u64 {
+    let now = ClockId::CLOCK_MONOTONIC_RAW.now();
+    now.map_or(0, |now| Duration::from(now).as_nanos() as u64)
+}
+
+/// Whether fewer than `ticks` have passed since the counter stood at `begin`. Where it has gone
+/// back, as in a machine that was suspended, they have.
+pub fn is_within(begin: u64, ticks: u64) -> bool {
+    time_stamp().wrapping_sub(begin) < ticks
+}
+
 /// Looks that are some milliseconds apart.
 fn looks() -> Vec<Look> {
     let mut looks = vec![look()];
     while looks.len() <= PARTS {
         let until = looks[looks.len() - 1].ns + PART_NS;
-        while (now_ns() as f64) < until {
+        while (raw_ns() as f64) < until {
             std::hint::spin_loop();
         }
         looks.push(look());
@@ -137,9 +152,9 @@ fn looks() -> Vec<Look> {
 /// two clocks is not taken.
 fn look() -> Look {
     let one = || {
-        let before = now_ns();
+        let before = raw_ns();
         let ticks = time_stamp();
-        let after = now_ns();
+        let after = raw_ns();
         (after - before, Look { ns: (before + after) as f64 / 2.0, ticks: ticks as f64 })
     };
     let looks = (0..16).map(|_| one());
@@ -229,6 +244,13 @@ mod tests {
         assert_eq!(step(&[1000, 1026, 1078, 1208]), 26);
         assert_eq!(step(&[1000, 1027, 1078]), 3);
         assert_eq!(step(&[7]), 1);
+    }
+
+    #[test]
+    fn no_wait_outlasts_a_counter_that_went_back() {
+        let now = time_stamp();
+        assert!(is_within(now, u64::MAX / 2) && !is_within(now - 1000, 1000));
+        assert!(!is_within(now + u64::MAX / 4, 1_000_000));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use widelane_cpu::Machine;
 
 use super::{Source, Unavailable};
 use crate::chain::Chain;
+use crate::time_stamps::TimeStamps;
 
 const MPERF: u64 = 0xe7;
 const APERF: u64 = 0xe8;
@@ -16,7 +17,7 @@ const APERF: u64 = 0xe8;
 /// The two counters of one CPU.
 pub struct MsrSource {
     path: PathBuf,
-    tsc_hz: Option<f64>,
+    declared_khz: Option<u64>,
 }
 
 impl MsrSource {
@@ -24,7 +25,7 @@ impl MsrSource {
     pub fn new(machine: &Machine, cpu: usize) -> Self {
         MsrSource {
             path: PathBuf::from(format!("/dev/cpu/{cpu}/msr")),
-            tsc_hz: machine.tsc_khz.map(|khz| khz as f64 * 1e3),
+            declared_khz: machine.tsc_khz,
         }
     }
 }
@@ -39,10 +40,10 @@ impl Source for MsrSource {
     }
 
     fn clock_hz(&mut self) -> Result<f64, Unavailable> {
-        let tsc_hz = self.tsc_hz.ok_or_else(|| {
-            Unavailable("the rate of the time stamps that MPERF counts is unknown".to_owned())
-        })?;
         let file = File::open(&self.path).map_err(|error| no_door(&self.path, &error))?;
+        // MPERF counts time stamps, whose rate not every CPU declares.
+        let stamps = TimeStamps::calibrate(self.declared_khz)
+            .map_err(|fault| Unavailable(fault.to_string()))?;
         let counters =
             || -> io::Result<(u64, u64)> { Ok((msr(&file, APERF)?, msr(&file, MPERF)?)) };
         let refused = |error: io::Error| {
@@ -53,7 +54,7 @@ impl Source for MsrSource {
             Chain::Multiplication.window(150);
         }
         let after = counters().map_err(refused)?;
-        clock_hz(before, after, tsc_hz)
+        clock_hz(before, after, stamps.hz)
     }
 }
 
@@ -94,6 +95,13 @@ mod tests {
     fn the_ratio_of_the_counters_scales_the_time_stamps() {
         assert_eq!(clock_hz((5, 7), (1505, 1007), 2e9), Ok(3e9));
         assert!(clock_hz((5, 7), (5, 7), 2e9).unwrap_err().to_string().contains("stand still"));
+    }
+
+    #[test]
+    fn a_rate_that_the_cpu_does_not_declare_is_measured() {
+        let mut source = MsrSource { path: PathBuf::from("/dev/zero"), declared_khz: None };
+        let reason = source.clock_hz().unwrap_err().to_string();
+        assert!(reason.contains("stand still"), "{reason}");
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::io;
 use perf_event::events::{Hardware, Raw};
 use perf_event::{Builder, Counter};
 use serde::Serialize;
-use widelane_cpu::clock::now_ns;
 use widelane_cpu::machine::Signature;
 
 use super::{Source, Unavailable};
 use crate::chain::Chain;
+use crate::time_stamps::raw_ns;
 
-/// Cycles counted by the performance unit over the monotonic clock.
+/// Cycles counted by the performance unit over the raw monotonic clock.
 pub struct PerfSource;
 
 impl Source for PerfSource {
@@ -30,11 +30,11 @@ impl Source for PerfSource {
         let mut best: Option<f64> = None;
         // Off the CPU no cycles are counted: of several spans the fastest was left alone.
         for _ in 0..20 {
-            let (cycles, began) = (counter.read(), now_ns());
+            let (cycles, began) = (counter.read(), raw_ns());
             for _ in 0..100 {
                 Chain::Multiplication.window(150);
             }
-            let (cycles_then, ended) = (counter.read(), now_ns());
+            let (cycles_then, ended) = (counter.read(), raw_ns());
             let cycles = cycles_then.and_then(|then| Ok(then - cycles?));
             let cycles = cycles.map_err(|error| no_counter(&error))?;
             let hz = cycles as f64 / (ended - began).max(1) as f64 * 1e9;

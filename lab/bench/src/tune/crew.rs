@@ -11,6 +11,7 @@ use widelane_meter::chain::time_stamp;
 use widelane_meter::estimate::mean;
 use widelane_meter::meter::Meter;
 use widelane_meter::place;
+use widelane_meter::time_stamps::is_within;
 
 use super::TuneError;
 use super::apart::{Role, together};
@@ -226,8 +227,8 @@ fn slice(
     let ambient_mhz = meter.read(count, window_us).ok().map(|found| mhz(found.hz));
     let ticks = |us: f64| meter.stamps().ticks(us);
     let mut queue = Queue::new(workload, &order.costs_us, hands);
-    let until = time_stamp() + ticks(WARM_UP_US);
-    while time_stamp() < until {
+    let began = time_stamp();
+    while is_within(began, ticks(WARM_UP_US)) {
         queue.next(hands)?;
     }
     queue.done_us = 0.0;
@@ -235,25 +236,23 @@ fn slice(
     let slice_us = order.slice.as_secs_f64() * 1e6;
     let mut windows = Vec::with_capacity((slice_us / WINDOW_EVERY_US) as usize + 1);
     let (began, cpu_us) = (time_stamp(), thread_cpu_us());
-    let until = began + ticks(PATIENCE * slice_us);
-    let mut window_due = began + ticks(WINDOW_EVERY_US);
-    let mut now = began;
-    while now < until {
+    let (mut now, mut metered) = (began, began);
+    while now.wrapping_sub(began) < ticks(PATIENCE * slice_us) {
         queue.next(hands)?;
         now = time_stamp();
-        if now >= window_due {
+        if now.wrapping_sub(metered) >= ticks(WINDOW_EVERY_US) {
+            metered = now;
             windows.push(meter.window(turns));
             if thread_cpu_us() - cpu_us >= slice_us {
                 break;
             }
-            window_due = now + ticks(WINDOW_EVERY_US);
         }
     }
     Ok(Share {
         role: Role::Everything,
         work_us: queue.done_us,
         cpu_us: thread_cpu_us() - cpu_us,
-        wall_us: meter.stamps().us(time_stamp() - began),
+        wall_us: meter.stamps().us(time_stamp().saturating_sub(began)),
         clock_mhz: meter.estimate(&windows, turns).ok().map(|found| mhz(found.hz)),
         ambient_mhz,
     })
