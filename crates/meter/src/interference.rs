@@ -20,8 +20,9 @@ pub struct Interference {
     pub preemptions: Option<u64>,
     /// Nanoseconds spent runnable but not running.
     pub waited_ns: Option<u64>,
-    /// Milliseconds that the hypervisor gave to another machine, on this CPU.
-    pub stolen_ms: Option<u64>,
+    /// Whether the hypervisor gave time of this CPU to another machine; how much is not known, as
+    /// the kernel counts in steps of 10 ms.
+    pub is_stolen_from: Option<bool>,
 }
 
 impl Marks {
@@ -44,13 +45,10 @@ impl Marks {
         Interference {
             preemptions: grown(now.involuntary_switches, self.involuntary_switches),
             waited_ns: grown(now.run_delay_ns, self.run_delay_ns),
-            stolen_ms: grown(now.steal_ticks, self.steal_ticks).map(|ticks| ticks * MS_PER_TICK),
+            is_stolen_from: grown(now.steal_ticks, self.steal_ticks).map(|ticks| ticks > 0),
         }
     }
 }
-
-/// `/proc/stat` counts hundredths of a second on every Linux (USER_HZ).
-const MS_PER_TICK: u64 = 10;
 
 /// The second number of a `schedstat`: time runnable but not running.
 fn run_delay_ns(schedstat: &str) -> Option<u64> {

@@ -2,6 +2,7 @@
 
 pub mod estimate;
 pub mod experiment;
+pub mod gauge;
 pub mod interference;
 pub mod meter;
 pub mod model;

@@ -164,7 +164,7 @@ fn go(
         let server = testbed.start_mixed(implementation.name(), policy.as_ref(), &identity)?;
         servers.push((implementation, server));
     }
-    let clock = Clock::on(cpus.server.first().copied());
+    let mut clock = Clock::on(cpus.server.first().copied());
     // Every share of every server, forward and backward by turns, so that drift cancels.
     let visits: Vec<(usize, usize)> = (0..plan.shares.len())
         .flat_map(|share| (0..servers.len()).map(move |server| (share, server)))
@@ -178,7 +178,8 @@ fn go(
             let (share, server) = visits[index];
             let (implementation, server) = &mut servers[server];
             let percent = plan.shares[share];
-            let visit = Visit { plan, identity: &identity, round, percent, cpus, clock: &clock };
+            let visit =
+                Visit { plan, identity: &identity, round, percent, cpus, clock: &mut clock };
             samples.push((share, visit.measure(*implementation, server, stop)?));
         }
         record.push(round, samples);
@@ -194,7 +195,7 @@ struct Visit<'a> {
     round: u32,
     percent: u32,
     cpus: &'a Cpus,
-    clock: &'a Clock,
+    clock: &'a mut Clock,
 }
 
 impl Visit<'_> {
@@ -227,7 +228,7 @@ impl Visit<'_> {
     }
 
     fn measure(
-        &self,
+        self,
         implementation: Implementation,
         server: &mut Server,
         stop: &AtomicBool,

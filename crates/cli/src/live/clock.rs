@@ -1,17 +1,15 @@
 //! The core clock of the CPUs that processes run on, as `widelane power watch` meters it.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use widelane_cpu::Machine;
-use widelane_meter::meter::Meter;
+use widelane_meter::gauge::Gauge;
 use widelane_meter::place;
-use widelane_meter::time_stamps::TimeStamps;
 
-/// Meters of CPUs, made when they are first asked for.
+/// The clocks of CPUs, as far as they were asked for.
 pub struct Clocks {
-    /// None where this machine's time stamps cannot carry a meter.
-    stamps: Option<TimeStamps>,
-    meters: HashMap<usize, Option<Meter>>,
+    gauge: Gauge,
+    metered: HashSet<usize>,
     home: Vec<usize>,
 }
 
@@ -23,22 +21,21 @@ const WINDOW_US: f64 = 2.0;
 const CPUS_MAX: usize = 64;
 
 impl Clocks {
-    /// Calibrates the time stamps, in some 20 ms.
+    /// The first reading takes some 20 ms.
     pub fn new(machine: &Machine) -> Self {
-        let stamps = TimeStamps::calibrate(machine.tsc_khz).ok();
-        Clocks { stamps, meters: HashMap::new(), home: place::allowed() }
+        Clocks { gauge: Gauge::new(machine), metered: HashSet::new(), home: place::allowed() }
     }
 
     /// The clock of a CPU in Hz; none if this process may not run there, or nothing certain can be
     /// said.
     pub fn read(&mut self, cpu: usize) -> Option<f64> {
-        let stamps = self.stamps?;
-        if !self.meters.contains_key(&cpu) && self.meters.len() == CPUS_MAX {
+        if !self.metered.contains(&cpu) && self.metered.len() == CPUS_MAX {
             return None;
         }
         place::stay_on(cpu).ok()?;
-        let meter = self.meters.entry(cpu).or_insert_with(|| Meter::with_time_stamps(stamps).ok());
-        let estimate = meter.as_ref().and_then(|meter| meter.read(WINDOWS, WINDOW_US).ok());
+        self.metered.insert(cpu);
+        let meter = self.gauge.meter().ok();
+        let estimate = meter.and_then(|meter| meter.read(WINDOWS, WINDOW_US).ok());
         place::roam(&self.home);
         estimate.map(|estimate| estimate.hz)
     }

@@ -14,7 +14,8 @@ use widelane_cli::live::cpu_of;
 use widelane_cli::{output, system};
 use widelane_cpu::Machine;
 use widelane_meter::estimate::median;
-use widelane_meter::meter::{Meter, MeterError, Reading};
+use widelane_meter::gauge::Gauge;
+use widelane_meter::meter::{MeterError, Reading};
 use widelane_meter::place;
 use widelane_meter::source::LicenceCounters;
 use widelane_results::{Results, Tone};
@@ -48,17 +49,11 @@ pub struct Args {
 /// From one look to the next.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// How often the time stamps are confirmed: a virtual machine may be moved to another host.
-const CONFIRM_EVERY: Duration = Duration::from_mins(1);
-
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = system::stop_on_signals()?;
     let machine = Machine::detect();
     let csv = args.csv.as_deref().map(Table::create).transpose()?;
-    if let Some(cpu) = args.cpu {
-        place::stay_on(cpu)?;
-    }
     let counters = LicenceCounters::open(&machine.signature);
     let licences = counters.as_ref().err().map(ToString::to_string);
     output::print(&format!(
@@ -67,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     ))?;
     let (began, clocks) = (Instant::now(), BTreeMap::new());
     let created = widelane_bench::now_rfc3339();
-    let gauge = Gauge::new(machine)?;
+    let gauge = Gauge::new(&machine);
     let mut watch = Watch { args, gauge, counters: counters.ok(), csv, began, clocks };
     let outcome = watch.until(&stop);
     let complete = outcome.is_ok();
@@ -95,21 +90,20 @@ impl Watch<'_> {
     fn until(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         let is_over =
             |now: Duration| self.args.seconds.is_some_and(|seconds| now.as_secs_f64() >= seconds);
+        let own = self.args.cpu.unwrap_or_else(place::here);
         let mut looks = 0;
         while !stop.load(Ordering::Relaxed) && !is_over(self.began.elapsed()) {
-            match self.args.pid.map(|pid| (pid, cpu_of(pid))) {
-                None => {}
-                Some((_, Ok(Some(cpu)))) if cpu == place::here() => {}
-                Some((_, Ok(Some(cpu)))) => place::stay_on(cpu)?,
+            let cpu = match self.args.pid.map(|pid| (pid, cpu_of(pid))) {
+                None => own,
+                Some((_, Ok(Some(cpu)))) => cpu,
                 Some((pid, Ok(None))) if looks == 0 => bail!("there is no process {pid}"),
                 Some((pid, Ok(None))) => return output::print(&format!("process {pid} has ended")),
                 Some((_, Err(error))) => return Err(error),
-            }
-            // If it went off line, the kernel has moved us, and the error says what is left.
-            if let Some(cpu) = self.args.cpu.filter(|cpu| *cpu != place::here()) {
-                place::stay_on(cpu)?;
-            }
-            self.look(place::here())?;
+            };
+            // Each time: if it went off line, the kernel has moved us, and the error says what is
+            // left.
+            place::stay_on(cpu)?;
+            self.look(cpu)?;
             looks += 1;
             thread::sleep(EVERY);
         }
@@ -118,10 +112,7 @@ impl Watch<'_> {
 
     /// Takes one look at `cpu`, where this thread is, and tells of it.
     fn look(&mut self, cpu: usize) -> anyhow::Result<()> {
-        if self.gauge.notices_another_rate() {
-            output::print("the rate of the time stamps changed in the last minute: metered anew")?;
-        }
-        let seen = self.gauge.read(cpu);
+        let seen = self.gauge.meter().map(|meter| meter.observe(WINDOWS, WINDOW_US));
         let seconds = self.began.elapsed().as_secs_f64();
         let residency = self.counters.as_mut().and_then(|counters| counters.residency().ok());
         let residency = residency.map_or(String::new(), |shares| {
@@ -137,44 +128,6 @@ impl Watch<'_> {
             self.clocks.entry(cpu).or_default().push([seconds, estimate.hz / 1e6]);
         }
         self.csv.as_mut().map_or(Ok(()), |csv| csv.add(seconds, cpu, &seen))
-    }
-}
-
-/// A meter that is set up again where the CPU or the rate of the time stamps has changed.
-struct Gauge {
-    machine: Machine,
-    cpu: usize,
-    meter: Result<Meter, MeterError>,
-    confirmed: Instant,
-}
-
-impl Gauge {
-    fn new(machine: Machine) -> Result<Self, MeterError> {
-        let (cpu, meter) = (place::here(), Meter::new(&machine)?);
-        Ok(Gauge { machine, cpu, meter: Ok(meter), confirmed: Instant::now() })
-    }
-
-    /// Whether the time stamps have another rate than they were calibrated with, as far as it is
-    /// time to ask; the meter is then set up again.
-    fn notices_another_rate(&mut self) -> bool {
-        if self.confirmed.elapsed() < CONFIRM_EVERY {
-            return false;
-        }
-        self.confirmed = Instant::now();
-        let changed = self.meter.as_ref().is_ok_and(|meter| meter.stamps().confirm().is_err());
-        if changed {
-            self.meter = Meter::new(&self.machine);
-        }
-        changed
-    }
-
-    /// A reading of `cpu`, where this thread is; a meter that was refused is tried again.
-    fn read(&mut self, cpu: usize) -> Result<Reading, MeterError> {
-        if cpu != self.cpu || self.meter.is_err() {
-            self.meter = Meter::new(&self.machine);
-            self.cpu = cpu;
-        }
-        self.meter.clone().map(|meter| meter.observe(WINDOWS, WINDOW_US))
     }
 }
 
@@ -223,11 +176,13 @@ fn words(seen: &Result<Reading, MeterError>) -> String {
     for (count, what) in [
         (interference.preemptions, "preemptions"),
         (interference.waited_ns.map(|ns| ns / 1000), "µs waited"),
-        (interference.stolen_ms, "ms stolen"),
     ] {
         if let Some(count) = count.filter(|count| *count > 0) {
             disturbances.push_str(&format!("  {count} {what}"));
         }
+    }
+    if interference.is_stolen_from == Some(true) {
+        disturbances.push_str("  steal seen");
     }
     clock + &disturbances
 }
@@ -275,34 +230,37 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use widelane_meter::estimate::Refusal;
+    use widelane_meter::interference::Interference;
+
     use super::*;
 
     #[test]
-    fn a_machine_that_was_moved_is_metered_anew() {
-        let Ok(mut gauge) = Gauge::new(Machine::detect()) else {
-            eprintln!("not run: nothing can be metered here");
-            return;
-        };
-        let true_hz = gauge.meter.as_ref().unwrap().stamps().hz;
-        let mut elsewhere = gauge.meter.as_ref().unwrap().stamps();
-        elsewhere.hz *= 1.25;
-        gauge.meter = Meter::with_time_stamps(elsewhere);
-        assert!(!gauge.notices_another_rate(), "it is not time to ask");
-        gauge.confirmed = Instant::now().checked_sub(CONFIRM_EVERY).unwrap();
-        assert!(gauge.notices_another_rate());
-        let again = gauge.meter.map(|meter| meter.stamps().hz);
-        assert!(again.is_err() || again.is_ok_and(|hz| (hz / true_hz - 1.0).abs() < 0.01));
+    fn a_refused_meter_is_a_look_without_a_clock() {
+        let refused = MeterError::SelfCheck { ratio: 0.5 };
+        assert!(words(&Err(refused)).starts_with("no clock: the meter's self-check"));
     }
 
     #[test]
-    fn a_refused_meter_is_a_look_without_a_clock() {
-        let Ok(mut gauge) = Gauge::new(Machine::detect()) else {
-            eprintln!("not run: nothing can be metered here");
-            return;
-        };
-        let refused = MeterError::SelfCheck { ratio: 0.5 };
-        assert!(words(&Err(refused.clone())).starts_with("no clock: the meter's self-check"));
-        gauge.meter = Err(refused.clone());
-        assert_ne!(gauge.read(place::here()).err(), Some(refused), "it is tried again");
+    fn stolen_time_is_seen_but_not_told_in_steps_of_10_ms() {
+        let estimate = Err(Refusal::TooFewWindows { accepted: 3, taken: 9 });
+        let interference = Interference { is_stolen_from: Some(true), ..Interference::default() };
+        let seen = words(&Ok(Reading { estimate, interference }));
+        assert!(seen.ends_with("  steal seen"), "{seen}");
+    }
+
+    #[test]
+    fn a_watch_stays_on_the_cpu_that_it_watches() {
+        std::thread::spawn(|| {
+            let (seconds, keep) = (Some(0.001), Keep { results: None });
+            let args = Args { cpu: None, pid: None, seconds, csv: None, keep };
+            let gauge = Gauge::new(&Machine::detect());
+            let (began, clocks) = (Instant::now(), BTreeMap::new());
+            let mut watch = Watch { args: &args, gauge, counters: None, csv: None, began, clocks };
+            watch.until(&AtomicBool::new(false)).unwrap();
+            assert_eq!(place::allowed(), [place::here()]);
+        })
+        .join()
+        .unwrap();
     }
 }

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use widelane_cli::{output, system};
 use widelane_cpu::{Machine, Width};
 use widelane_forward::{Engine, Replay, Routes};
-use widelane_meter::meter::Meter;
+use widelane_meter::gauge::Gauge;
 use widelane_meter::place;
 use widelane_meter::source::LicenceCounters;
 
@@ -28,7 +29,9 @@ const WINDOWS: (usize, f64) = (32, 2.0);
 pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitCode> {
     let machine = Machine::detect();
     place::stay_on(place::here())?;
-    let meter = Meter::new(&machine)?;
+    let mut gauge = Gauge::new(&machine);
+    // Looks are to be short. Where it is refused now, they try again.
+    let _ = gauge.meter();
     let mut counters = LicenceCounters::open(&machine.signature);
     let mut text =
         String::from("width_bits,room,seconds,packets_per_cpu_second,mhz,level0,level1,level2\n");
@@ -51,7 +54,7 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
         let (began, mut clocks, mut rates) = (Instant::now(), Vec::new(), Vec::new());
         while began.elapsed() < RUN && !signals.is_over() {
             let packets = rate(replay, &mut engine, LOOK);
-            let clock = meter.read(WINDOWS.0, WINDOWS.1).ok();
+            let clock = gauge.meter().ok().and_then(|meter| meter.read(WINDOWS.0, WINDOWS.1).ok());
             let levels = counters.as_mut().ok().and_then(|counters| counters.residency().ok());
             let levels = levels.map_or(",,".to_owned(), |shares| {
                 format!("{:.3},{:.3},{:.3}", shares.level0, shares.level1, shares.level2)
@@ -84,6 +87,10 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
     if let Err(reason) = &counters {
         output::print(&format!("licence levels: {reason}"))?;
     }
+    gauge.confirm()?;
     system::write(csv, &text)?;
+    if signals.is_over() {
+        bail!("interrupted");
+    }
     Ok(ExitCode::SUCCESS)
 }
