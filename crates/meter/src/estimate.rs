@@ -106,7 +106,7 @@ fn student(freedom: f64) -> f64 {
 }
 
 /// The windows that were not interrupted, judged by their neighbours.
-pub fn undisturbed(windows: &[Window]) -> Vec<Window> {
+fn undisturbed(windows: &[Window]) -> Vec<Window> {
     let ticks: Vec<f64> = windows.iter().map(|window| window.ticks() as f64).collect();
     let left_alone = |index: usize| {
         let from = index.saturating_sub(NEIGHBOURS);

@@ -1,8 +1,9 @@
 //! Traces: what was recorded, so that every figure can be recomputed from it.
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use widelane_cpu::chain::Window;
 
 /// When a window of a recording was taken.
@@ -24,8 +25,9 @@ pub enum Phase {
 /// One window of a recording: who, when, how long, how much.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// What was under test.
-    pub subject: String,
+    /// What was under test: a name that all samples of a visit share, as there are millions.
+    #[serde(with = "shared")]
+    pub subject: Arc<str>,
     /// Which round of the experiment.
     pub round: u32,
     /// When in the round.
@@ -40,6 +42,19 @@ pub struct Sample {
     pub end: u64,
     /// Chain cycles, or instructions of a burst.
     pub work: f64,
+}
+
+/// Text of which there is one copy.
+mod shared {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error> {
+        String::deserialize(from).map(Arc::from)
+    }
 }
 
 impl Sample {
@@ -146,7 +161,14 @@ impl Recording {
         let experiment = experiment.ok_or_else(|| malformed("it does not name its experiment"))?;
         let (_, experiment) = facts.remove(experiment);
         let mut csv = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-        let samples = csv.deserialize().collect::<Result<_, _>>()?;
+        let mut samples: Vec<Sample> = Vec::new();
+        for sample in csv.deserialize() {
+            let mut sample: Sample = sample?;
+            if let Some(last) = samples.last().filter(|last| last.subject == sample.subject) {
+                sample.subject = Arc::clone(&last.subject);
+            }
+            samples.push(sample);
+        }
         Ok(Recording { experiment, facts, samples })
     }
 }
@@ -157,7 +179,7 @@ mod tests {
 
     fn recording() -> Recording {
         let sample = |round, begin| Sample {
-            subject: "vaesenc-512".to_owned(),
+            subject: "vaesenc-512".into(),
             round,
             phase: Phase::During,
             cpu: 1,
@@ -181,6 +203,7 @@ mod tests {
         recording().write(&mut bytes).unwrap();
         let read = Recording::read(bytes.as_slice()).unwrap();
         assert_eq!(read, recording());
+        assert!(Arc::ptr_eq(&read.samples[0].subject, &read.samples[1].subject));
         assert_eq!(read.tsc_hz().unwrap(), 2.6e9);
         assert_eq!(read.fact("cpu"), Some("AMD EPYC, 9R45"));
     }

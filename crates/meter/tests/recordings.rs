@@ -50,7 +50,7 @@ fn capped(mut recording: Recording, share: f64, hold_us: f64) -> Recording {
     let tsc_hz = recording.tsc_hz().unwrap();
     let mut last_burst = 0;
     for sample in &mut recording.samples {
-        if sample.subject != "vpmadd52luq-512" {
+        if &*sample.subject != "vpmadd52luq-512" {
             continue;
         }
         if sample.phase == Phase::Burst {

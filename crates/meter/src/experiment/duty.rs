@@ -7,6 +7,7 @@ use super::{Bench, Budget, ExperimentError, Label, Shuffler, Watcher, facts, rec
 use crate::chain::time_stamp;
 use crate::place;
 use crate::stimulus::Subject;
+use crate::time_stamps::is_within;
 use crate::trace::{Phase, Recording};
 
 /// What to try.
@@ -59,7 +60,7 @@ pub fn run(
                 break 'rounds;
             }
             done += 1;
-            let name = cell(burst_us, period_us);
+            let name = cell(burst_us, period_us).into();
             let label = |phase| Label { subject: &name, round, phase };
             let (turns, _) = bench.turns_for(&mut stimulus, burst_us);
             bench.meter.rest(4000.0);
@@ -69,9 +70,9 @@ pub fn run(
             let window_us = ((period_us - burst_us) / WINDOWS).max(2.0);
             let period = bench.meter.stamps().ticks(period_us);
             for _ in 0..(CELL_US / period_us).ceil() as u64 {
-                let next = time_stamp() + period;
+                let begin = time_stamp();
                 bench.burst(label(Phase::Burst), &mut stimulus, turns);
-                while time_stamp() < next {
+                while is_within(begin, period) {
                     bench.windows(label(Phase::During), 1, window_us, 0.0);
                 }
             }

@@ -1,12 +1,12 @@
 //! The map experiment: every subject against the clock before and after it, in random order, on one
 //! core and on all.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::thread;
 
 use widelane_cpu::Machine;
 
+use super::crew::{Crew, Member};
 use super::{Bench, Budget, ExperimentError, Label, Shuffler, Watcher, facts, recording};
 use crate::place;
 use crate::stimulus::{Stimulus, Subject};
@@ -36,11 +36,14 @@ impl Plan {
     }
 }
 
+/// The fact of a recording that tells why nothing was measured on all cores, though it was to be.
+pub const NOT_ON_ALL: &str = "not_on_all";
+
 /// Runs the experiment and leaves the thread on its CPU, the one that is metered alone.
 ///
 /// # Errors
 ///
-/// Where nothing can be metered.
+/// Where nothing can be metered on one core.
 pub fn run(
     plan: &Plan,
     machine: &Machine,
@@ -64,9 +67,11 @@ pub fn run(
     let mut samples = bench.finish()?;
     if on_all_cores && watcher.goes_on(visits, steps) {
         let budget = Budget::new(watcher, plan.seconds * 0.4);
-        samples.extend(on_all(&subjects, plan.rounds, machine, allowed, |done| {
-            budget.goes_on(visits + done, steps)
-        })?);
+        let goes_on = |done| budget.goes_on(visits + done, steps);
+        match on_all(&subjects, plan.rounds, machine, allowed, goes_on) {
+            Ok(more) => samples.extend(more),
+            Err(error) => facts.push((NOT_ON_ALL.to_owned(), error.to_string())),
+        }
     }
     recording("map", facts, samples)
 }
@@ -82,58 +87,29 @@ fn on_all(
     // Densities locate a threshold, and one core is enough for that.
     let subjects: Vec<Subject> =
         subjects.iter().copied().filter(|s| !matches!(s, Subject::Density { .. })).collect();
-    let crew = Crew::new(cpus.len());
-    let (subjects, crew, goes_on) = (&subjects, &crew, &goes_on);
+    let crew = Arc::<Crew>::default();
+    let members: Vec<_> = cpus.iter().map(|cpu| (*cpu, crew.member())).collect();
+    let (subjects, goes_on) = (&subjects, &goes_on);
     thread::scope(|scope| {
-        let work = |&cpu: &usize| {
+        let work = |(cpu, member): (usize, Member)| {
             scope.spawn(move || {
                 let bench = Bench::on(machine, cpu, cpus.len());
                 // A thread without a meter must not leave the others waiting for it.
-                if !crew.all(bench.is_ok()) {
+                if !member.all(bench.is_ok()) {
                     return bench.map(|_| Vec::new());
                 }
                 let mut bench = bench?;
-                bench.visit_all(subjects, rounds, |done| crew.agree(|| goes_on(done)));
+                bench.visit_all(subjects, rounds, |done| member.agree(|| goes_on(done)));
                 bench.finish()
             })
         };
-        let threads: Vec<_> = cpus.iter().map(work).collect();
+        let threads: Vec<_> = members.into_iter().map(work).collect();
         let mut samples = Vec::new();
         for thread in threads {
-            samples.extend(thread.join().map_err(|_| ExperimentError::Ended)??);
+            samples.extend(thread.join().unwrap_or(Err(ExperimentError::Panicked))?);
         }
         Ok(samples)
     })
-}
-
-/// Threads that go from subject to subject together.
-pub(super) struct Crew {
-    barrier: Barrier,
-    sound: AtomicBool,
-    going_on: AtomicBool,
-}
-
-impl Crew {
-    pub(super) fn new(threads: usize) -> Self {
-        let (sound, going_on) = (AtomicBool::new(true), AtomicBool::new(true));
-        Crew { barrier: Barrier::new(threads), sound, going_on }
-    }
-
-    /// Waits for all, and says whether all of them were `sound`.
-    pub(super) fn all(&self, sound: bool) -> bool {
-        self.sound.fetch_and(sound, Ordering::Relaxed);
-        self.barrier.wait();
-        self.sound.load(Ordering::Relaxed)
-    }
-
-    /// Waits for all, and gives all of them the answer that one of them finds.
-    pub(super) fn agree(&self, question: impl FnOnce() -> bool) -> bool {
-        if self.barrier.wait().is_leader() {
-            self.going_on.store(question(), Ordering::Relaxed);
-        }
-        self.barrier.wait();
-        self.going_on.load(Ordering::Relaxed)
-    }
 }
 
 impl Bench {
@@ -165,13 +141,13 @@ impl Bench {
         let bursts = (BURSTS_US / (turns as f64 * turn_us)).clamp(8.0, 40.0) as usize;
         // A kernel's batch is no single use; densities are there for their threshold.
         let has_single_use = matches!(subject, Subject::Scalar | Subject::Instruction(..));
-        Some(Visitor { name: subject.to_string(), stimulus, turns, bursts, has_single_use })
+        Some(Visitor { name: subject.to_string().into(), stimulus, turns, bursts, has_single_use })
     }
 
     /// One round of one subject: the clock before, one single turn, bursts, the clock after.
     fn visit(&mut self, visitor: &mut Visitor, round: u32) {
         let Visitor { name, stimulus, turns, bursts, has_single_use } = visitor;
-        let label = |phase| Label { subject: name.as_str(), round, phase };
+        let label = |phase| Label { subject: name, round, phase };
         self.meter.rest(2000.0);
         self.windows(label(Phase::Ambient), 40, 2.0, 25.0);
         if *has_single_use && self.cores == 1 {
@@ -189,7 +165,7 @@ impl Bench {
 
 /// A subject that is ready to be visited.
 struct Visitor {
-    name: String,
+    name: Arc<str>,
     stimulus: Stimulus,
     turns: u64,
     bursts: usize,

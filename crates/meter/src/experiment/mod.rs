@@ -1,11 +1,13 @@
 //! Experiments: they make cores do things, take windows, and judge nothing.
 
+mod crew;
 pub mod duty;
 pub mod map;
 pub mod sibling;
 pub mod speculation;
 pub mod transitions;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
@@ -17,6 +19,7 @@ use crate::estimate::median;
 use crate::meter::{Meter, MeterError};
 use crate::place::{self, NoSuchPlace};
 use crate::stimulus::Stimulus;
+use crate::time_stamps::is_within;
 use crate::trace::{Phase, Recording, Sample, Window};
 
 /// Follows an experiment and may end it.
@@ -29,9 +32,14 @@ pub trait Watcher: Sync {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExperimentError {
-    /// There is no meter here.
-    #[error(transparent)]
-    Meter(#[from] MeterError),
+    /// There is no meter on a CPU.
+    #[error("CPU {cpu}: {why}")]
+    Meter {
+        /// The CPU.
+        cpu: usize,
+        /// Why not.
+        why: MeterError,
+    },
     /// The CPU cannot be used.
     #[error(transparent)]
     Place(#[from] NoSuchPlace),
@@ -49,6 +57,9 @@ pub enum ExperimentError {
     /// Nothing that it wants to try exists on this machine.
     #[error("{0}")]
     NotApplicable(String),
+    /// A thread of it ended by a defect of this program.
+    #[error("a thread of the experiment panicked: this is a defect of Widelane; please report it")]
+    Panicked,
     /// It was ended before it had anything to show.
     #[error("the experiment was ended before it had anything to show")]
     Ended,
@@ -65,7 +76,7 @@ struct Bench {
 /// Who and when the windows taken next belong to.
 #[derive(Clone, Copy)]
 struct Label<'a> {
-    subject: &'a str,
+    subject: &'a Arc<str>,
     round: u32,
     phase: Phase,
 }
@@ -74,7 +85,7 @@ impl Bench {
     /// Moves this thread to `cpu` and sets up the meter there.
     fn on(machine: &Machine, cpu: usize, cores: usize) -> Result<Self, ExperimentError> {
         place::stay_on(cpu)?;
-        let meter = Meter::new(machine)?;
+        let meter = Meter::new(machine).map_err(|why| ExperimentError::Meter { cpu, why })?;
         Ok(Bench { meter, cpu, cores, samples: Vec::new() })
     }
 
@@ -87,7 +98,7 @@ impl Bench {
         for _ in 0..count {
             let window = self.meter.window(turns);
             windows.push(window);
-            while time_stamp() < window.begin + every {
+            while is_within(window.begin, every) {
                 self.meter.window(4);
             }
         }
@@ -135,7 +146,7 @@ impl Bench {
     fn keep(&mut self, label: Label<'_>, window: Window, work: f64) {
         let Label { subject, round, phase } = label;
         let (cpu, cores) = (self.cpu, self.cores);
-        let (subject, Window { begin, end }) = (subject.to_owned(), window);
+        let (subject, Window { begin, end }) = (Arc::clone(subject), window);
         self.samples.push(Sample { subject, round, phase, cpu, cores, begin, end, work });
     }
 
@@ -145,7 +156,8 @@ impl Bench {
         if cpu != to {
             return Err(ExperimentError::Moved { cpu, to });
         }
-        self.meter.stamps().confirm().map_err(MeterError::from)?;
+        let confirmed = self.meter.stamps().confirm();
+        confirmed.map_err(|fault| ExperimentError::Meter { cpu, why: fault.into() })?;
         Ok(self.samples)
     }
 
@@ -154,7 +166,7 @@ impl Bench {
         calibrate(us, |turns| {
             let begin = time_stamp();
             stimulus.run(turns);
-            self.meter.stamps().us(time_stamp() - begin)
+            self.meter.stamps().us(time_stamp().saturating_sub(begin))
         })
     }
 }
@@ -209,7 +221,7 @@ struct Budget<'a> {
 
 impl<'a> Budget<'a> {
     fn new(watcher: &'a dyn Watcher, seconds: f64) -> Self {
-        let until_ns = now_ns() + (seconds * 1e9) as u64;
+        let until_ns = now_ns().saturating_add((seconds * 1e9) as u64);
         Budget { watcher, until_ns, over: AtomicBool::new(false) }
     }
 
@@ -252,6 +264,7 @@ fn recording(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stimulus::Subject;
 
     /// Does to the thread what the kernel does when its CPU goes off line.
     struct Mover(usize);
@@ -279,10 +292,45 @@ mod tests {
             match error {
                 ExperimentError::Moved { cpu, to } => assert_eq!((cpu, to), (first, second)),
                 // A machine that is too busy for a meter, or has nothing to dispatch to.
-                ExperimentError::Meter(MeterError::Busy(_)) | ExperimentError::NotApplicable(_) => {
-                    eprintln!("not run: {error}");
-                }
+                ExperimentError::Meter { why: MeterError::Busy(_), .. }
+                | ExperimentError::NotApplicable(_) => eprintln!("not run: {error}"),
                 _ => panic!("{error}"),
+            }
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// Lets an experiment go on.
+    struct Patient;
+
+    impl Watcher for Patient {
+        fn goes_on(&self, _done: u64, _steps: u64) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn what_has_no_limit_goes_on() {
+        assert!(Budget::new(&Patient, f64::INFINITY).goes_on(0, 1));
+    }
+
+    #[test]
+    fn a_cpu_that_cannot_be_metered_leaves_what_one_core_has_shown() {
+        std::thread::spawn(|| {
+            let cpu = place::here();
+            place::stay_on(cpu).unwrap();
+            let (subjects, cpus) = (vec![Subject::Scalar], vec![cpu, 1000]);
+            let plan = map::Plan { subjects, rounds: 1, cpus, on_all_cores: true, seconds: 60.0 };
+            match map::run(&plan, &Machine::detect(), &Patient) {
+                Ok(recording) => {
+                    assert!(recording.samples.iter().all(|sample| sample.cores == 1));
+                    let reason = recording.fact(map::NOT_ON_ALL).unwrap_or_default();
+                    assert!(reason.contains("CPU 1000"), "{reason}");
+                }
+                // A machine that is too busy for a meter.
+                Err(error @ ExperimentError::Meter { .. }) => eprintln!("not run: {error}"),
+                Err(error) => panic!("{error}"),
             }
         })
         .join()

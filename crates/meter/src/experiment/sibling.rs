@@ -1,11 +1,12 @@
 //! The sibling experiment: heavy 256-bit code on one hyper-thread against light 512-bit code on the
 //! other.
 
+use std::sync::Arc;
 use std::thread;
 
 use widelane_cpu::{Machine, Topology, Width};
 
-use super::map::Crew;
+use super::crew::{Crew, Member};
 use super::{Bench, Budget, ExperimentError, Label, Watcher, facts, recording};
 use crate::stimulus::{Instruction, Subject};
 use crate::trace::{Phase, Recording};
@@ -76,34 +77,38 @@ pub fn run(
         subject.missing().map_or(Ok(()), |why| Err(ExperimentError::NotApplicable(why)))?;
     }
     let budget = Budget::new(watcher, plan.seconds);
-    let crew = Crew::new(2);
-    let (crew, budget) = (&crew, &budget);
-    let work = |cpu: usize, own: Subject| {
+    let (crew, budget) = (Arc::<Crew>::default(), &budget);
+    let work = |cpu: usize, own: Subject, member: Member| {
         move || -> Result<Recording, ExperimentError> {
             let bench = Bench::on(machine, cpu, 2);
-            if !crew.all(bench.is_ok()) {
+            if !member.all(bench.is_ok()) {
                 return Err(bench.err().unwrap_or(ExperimentError::Ended));
             }
             let mut bench = bench?;
             for round in 0..plan.rounds {
-                if !crew.agree(|| budget.goes_on(u64::from(round), u64::from(plan.rounds))) {
+                if !member.agree(|| budget.goes_on(u64::from(round), u64::from(plan.rounds))) {
                     break;
                 }
-                bench.alone_and_together(own, round, crew)?;
+                bench.alone_and_together(own, round, &member)?;
             }
             let facts = facts(machine, &bench);
             recording("sibling", facts, bench.finish()?)
         }
     };
-    let (one, other) = thread::scope(|scope| {
-        let other = scope.spawn(work(second, SECOND));
-        let one = scope.spawn(work(first, FIRST));
-        (one.join(), other.join())
+    let (one, other) = (crew.member(), crew.member());
+    let both = thread::scope(|scope| {
+        let other = scope.spawn(work(second, SECOND, other));
+        let one = scope.spawn(work(first, FIRST, one));
+        [one, other].map(|thread| thread.join().unwrap_or(Err(ExperimentError::Panicked)))
     });
-    let ended = |_| ExperimentError::Ended;
-    let mut recorded = one.map_err(ended)??;
-    recorded.samples.extend(other.map_err(ended)??.samples);
-    Ok(recorded)
+    match both {
+        [Ok(mut one), Ok(other)] => {
+            one.samples.extend(other.samples);
+            Ok(one)
+        }
+        // One that only followed the other has no reason of its own.
+        [Err(ExperimentError::Ended), Err(why)] | [Err(why), _] | [_, Err(why)] => Err(why),
+    }
 }
 
 impl Bench {
@@ -112,7 +117,7 @@ impl Bench {
         &mut self,
         own: Subject,
         round: u32,
-        crew: &Crew,
+        crew: &Member,
     ) -> Result<(), ExperimentError> {
         let mut stimulus = own.stimulus().map_err(ExperimentError::NotApplicable)?;
         let (turns, _) = self.turns_for(&mut stimulus, 20.0);
@@ -121,6 +126,7 @@ impl Bench {
             (SECOND.to_string(), own == SECOND),
             (TOGETHER.to_owned(), true),
         ] {
+            let name = name.into();
             crew.all(true);
             let label = |phase| Label { subject: &name, round, phase };
             self.meter.rest(4000.0);

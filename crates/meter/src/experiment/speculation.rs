@@ -31,7 +31,7 @@ pub fn run(
     let mut bench = Bench::on(machine, place::here(), 1)?;
     let ready = |dispatch: Dispatch| -> Result<_, ExperimentError> {
         let stimulus = Stimulus::dispatch(dispatch).map_err(ExperimentError::NotApplicable)?;
-        Ok((dispatch.name(), stimulus))
+        Ok((dispatch.name().into(), stimulus))
     };
     let mut forms = Dispatch::ALL.into_iter().map(ready).collect::<Result<Vec<_>, _>>()?;
     let mut shuffler = Shuffler(0xb7a);

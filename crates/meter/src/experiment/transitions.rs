@@ -46,7 +46,7 @@ pub fn run(
     for subject in [Subject::Scalar, plan.subject] {
         let mut stimulus = subject.stimulus().map_err(ExperimentError::NotApplicable)?;
         let (turns, turn_us) = bench.turns_for(&mut stimulus, SLICE_US);
-        stimuli.push((subject.to_string(), stimulus, turns, turns as f64 * turn_us));
+        stimuli.push((subject.to_string().into(), stimulus, turns, turns as f64 * turn_us));
     }
     let steps = u64::from(plan.trials);
     for round in 0..plan.trials {
@@ -54,7 +54,7 @@ pub fn run(
             break;
         }
         for (name, stimulus, turns, slice_us) in &mut stimuli {
-            let label = |phase| Label { subject: name.as_str(), round, phase };
+            let label = |phase| Label { subject: name, round, phase };
             bench.meter.rest(3000.0);
             bench.windows(label(Phase::Ambient), 30, 1.0, 0.0);
             let slices = (HEAVY_US / *slice_us).ceil() as usize;

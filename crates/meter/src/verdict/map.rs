@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{ByRound, Ratio, Visit, every};
 use crate::estimate::{median, quantile};
+use crate::experiment::map::NOT_ON_ALL;
 use crate::stimulus::Subject;
 use crate::trace::{Phase, Recording, Sample, TraceError};
 
@@ -18,6 +19,8 @@ pub struct Map {
     pub ambient_mhz: Option<[f64; 3]>,
     /// The same on all cores at once.
     pub ambient_all_mhz: Option<[f64; 3]>,
+    /// Why nothing is known of all cores at once, where they were to be measured.
+    pub not_on_all: Option<String>,
     /// What the self-check found on the first CPU: 3.00 where a core is ours alone.
     pub self_check: Option<f64>,
     /// One line for each subject, on one core and on all.
@@ -159,6 +162,7 @@ pub fn judge(recording: &Recording) -> Result<Map, TraceError> {
     Ok(Map {
         ambient_mhz: ambient(false),
         ambient_all_mhz: ambient(true),
+        not_on_all: recording.fact(NOT_ON_ALL).map(str::to_owned),
         self_check: recording.number("self_check"),
         density_threshold: density_threshold(&findings),
         advice: advice(&findings),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::estimate::{INTERRUPTED, mean, median, median_with_interval, undisturbed};
+use crate::estimate::{INTERRUPTED, WINDOWS_MIN, estimate, mean, median, median_with_interval};
 use crate::trace::{Phase, Sample, Window};
 
 /// A ratio to the ambient clock, with its 95 % interval over the rounds.
@@ -53,7 +53,7 @@ impl<'a> Visit<'a> {
     pub(crate) fn all(samples: &'a [Sample]) -> Vec<Self> {
         let mut visits: BTreeMap<_, Visit<'a>> = BTreeMap::new();
         for sample in samples {
-            let key = (sample.subject.as_str(), sample.cores, sample.round, sample.cpu);
+            let key = (&*sample.subject, sample.cores, sample.round, sample.cpu);
             let visit = visits.entry(key).or_insert_with(|| Visit {
                 subject: &sample.subject,
                 cpu: sample.cpu,
@@ -86,13 +86,7 @@ impl<'a> Visit<'a> {
             .map(|(_, sample)| *sample)
             .collect();
         let windows: Vec<Window> = chosen.iter().map(|sample| sample.window()).collect();
-        let kept = undisturbed(&windows);
-        if kept.len() < WINDOWS_MIN || kept.len() * 2 < windows.len() {
-            return None;
-        }
-        let ticks: Vec<f64> = kept.iter().map(|window| window.ticks() as f64).collect();
-        let cycles = chosen.first()?.work;
-        Some(cycles * tsc_hz / mean(&ticks)).filter(|hz| hz.is_finite())
+        estimate(&windows, chosen.first()?.work, tsc_hz).ok().map(|of| of.hz)
     }
 
     /// The clock from one burst to the next, by time; nothing where too few windows were taken.
@@ -158,6 +152,3 @@ impl ByRound {
 pub(crate) fn every(_index: usize, _count: usize) -> bool {
     true
 }
-
-/// Fewest windows of a phase that tell its clock.
-const WINDOWS_MIN: usize = 6;

@@ -242,7 +242,7 @@ mod tests {
     /// The same with the clock of a subject 5 % lower in every other round.
     fn unsteady(mut recording: Recording, subject: &str) -> Recording {
         let during =
-            |sample: &&mut Sample| sample.subject == subject && sample.phase == Phase::During;
+            |sample: &&mut Sample| *sample.subject == *subject && sample.phase == Phase::During;
         for sample in recording.samples.iter_mut().filter(during) {
             let share = if sample.round.is_multiple_of(2) { 1.0 } else { 0.95 };
             let ticks = (sample.end - sample.begin) as f64 / share;
@@ -262,7 +262,7 @@ mod tests {
                     let phase = if index < 30 { Phase::Ambient } else { Phase::During };
                     let share = if index < 30 { 1.0 } else { *share };
                     let end = ticks + (6000.0 / (3e9 * share) * 2e9) as u64;
-                    let (subject, begin) = (subject.clone(), ticks);
+                    let (subject, begin) = (subject.as_str().into(), ticks);
                     let (cores, work) = (cpus, 6000.0);
                     recording.samples.push(Sample {
                         subject,
@@ -298,7 +298,7 @@ mod tests {
         let mut recording = recording("duty", &[(name.clone(), 1.0)]);
         recording.samples.retain(|sample| sample.phase == Phase::Ambient);
         let mut keep = |round, phase, begin, ticks: u64, work| {
-            let (subject, cpu, cores, end) = (name.clone(), 0, 1, begin + ticks);
+            let (subject, cpu, cores, end) = (name.as_str().into(), 0, 1, begin + ticks);
             recording.samples.push(Sample { subject, round, phase, cpu, cores, begin, end, work });
         };
         for (round, period) in (0..10_u32).flat_map(|round| (0..4).map(move |at| (round, at))) {
@@ -365,7 +365,7 @@ mod tests {
         let mut recording = record("sibling", &[(TOGETHER.to_owned(), 1.0)], 6, 2);
         for round in 0..6 {
             for (cpu, work) in [(0, 6000.0), (1, 2000.0)] {
-                let (subject, phase) = (TOGETHER.to_owned(), Phase::Burst);
+                let (subject, phase) = (TOGETHER.into(), Phase::Burst);
                 let (cores, begin, end) = (2, 0, 2000);
                 let burst = Sample { subject, round, phase, cpu, cores, begin, end, work };
                 recording.samples.push(burst);

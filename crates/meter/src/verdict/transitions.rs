@@ -195,7 +195,7 @@ mod tests {
         for round in 0..20 {
             let mut keep = |phase, mhz: f64, work: f64, pause_us: f64| {
                 let end = ticks + (work / mhz * TSC_HZ / 1e6) as u64;
-                let subject = "vfmadd213pd-512".to_owned();
+                let subject = "vfmadd213pd-512".into();
                 let (cpu, cores, begin) = (0, 1, ticks);
                 recording.samples.push(Sample {
                     subject,

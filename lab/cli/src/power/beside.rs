@@ -8,7 +8,7 @@ use widelane_meter::verdict::pairs::{self, Comparison};
 use widelane_results::{Results, Status};
 use widelane_tables::{Block, Kind, Table};
 
-use super::{Common, Part, clock_rows, mhz, tone_of};
+use super::{Common, Part, clock_rows, limits, mhz, tone_of};
 use crate::keep::{answer, row};
 
 /// Compares heavy 256-bit code on one hyper-thread with light 512-bit code on its sibling
@@ -16,10 +16,9 @@ use crate::keep::{answer, row};
 pub struct SiblingArgs {
     #[command(flatten)]
     common: Common,
-    /// Rounds; each has the two alone and together
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 30,
-          conflicts_with = "replay")]
-    rounds: u32,
+    /// Rounds; each has the two alone and together [default: 30, or as many as begin in 30 s]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), conflicts_with = "replay")]
+    rounds: Option<u32>,
 }
 
 /// Compares dispatch by branch with dispatch by pointer: does the clock pay for a wide side that is
@@ -28,16 +27,16 @@ pub struct SiblingArgs {
 pub struct SpeculationArgs {
     #[command(flatten)]
     common: Common,
-    /// Rounds; each has every kind of dispatch
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 40,
-          conflicts_with = "replay")]
-    rounds: u32,
+    /// Rounds; each has every kind of dispatch [default: 40, or as many as begin in 30 s]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), conflicts_with = "replay")]
+    rounds: Option<u32>,
 }
 
 /// Runs `sibling`.
 pub fn sibling(args: &SiblingArgs) -> anyhow::Result<ExitCode> {
     let (cpu, cpus) = (args.common.cpu, place::allowed());
-    let plan = sibling::Plan { cpu, cpus, rounds: args.rounds, seconds: 30.0 };
+    let (rounds, seconds) = limits(args.rounds, (30, 30.0));
+    let plan = sibling::Plan { cpu, cpus, rounds, seconds };
     let recorded = args
         .common
         .recording("sibling", |machine, watcher| sibling::run(&plan, machine, watcher))?;
@@ -48,7 +47,8 @@ pub fn sibling(args: &SiblingArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs `speculation`.
 pub fn speculation(args: &SpeculationArgs) -> anyhow::Result<ExitCode> {
-    let plan = speculation::Plan { rounds: args.rounds, seconds: 30.0 };
+    let (rounds, seconds) = limits(args.rounds, (40, 30.0));
+    let plan = speculation::Plan { rounds, seconds };
     let recorded = args
         .common
         .recording("speculation", |machine, watcher| speculation::run(plan, machine, watcher))?;

@@ -10,7 +10,7 @@ use widelane_report::grid_table;
 use widelane_results::{Axis, Grid};
 use widelane_tables::Block;
 
-use super::{Common, Part, tone_of};
+use super::{Common, Part, limits, tone_of};
 use crate::keep::answer;
 
 /// Maps what scalar code keeps of its speed beside bursts of every length and period
@@ -21,10 +21,9 @@ pub struct Args {
     /// What the bursts are made of, a subject of `power map`
     #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512", conflicts_with = "replay")]
     subject: String,
-    /// Rounds; each visits every cell once
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 12,
-          conflicts_with = "replay")]
-    rounds: u32,
+    /// Rounds; each visits every cell once [default: 12, or as many as begin in 40 s]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), conflicts_with = "replay")]
+    rounds: Option<u32>,
 }
 
 /// Runs the command.
@@ -32,7 +31,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(subject) = Subject::named(&args.subject) else {
         bail!("there is no subject {:?}; `widelane power map` lists them", args.subject);
     };
-    let plan = Plan { subject, rounds: args.rounds, seconds: 40.0 };
+    let (rounds, seconds) = limits(args.rounds, (12, 40.0));
+    let plan = Plan { subject, rounds, seconds };
     let recorded =
         args.common.recording("duty", |machine, watcher| duty::run(&plan, machine, watcher))?;
     let found = pairs::duty(&recorded.recording)?;

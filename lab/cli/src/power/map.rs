@@ -12,13 +12,13 @@ use widelane_meter::verdict::map::{Advice, Finding, Map, Verdict, judge};
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
-use super::{Common, Part, clock_rows, mhz};
+use super::{Common, Part, clock_rows, limits, mhz};
 use crate::keep::{answer, row as result};
 
 /// Maps what every instruction class and every kernel costs the clock
 ///
 /// Each subject runs in random order between two looks at the clock of scalar code: on one core,
-/// then on all that this process may use. Takes less than a minute.
+/// then on all that this process may use. Takes less than a minute by default.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -32,10 +32,9 @@ pub struct Args {
         conflicts_with = "replay"
     )]
     only: Vec<String>,
-    /// Rounds; each visits every subject once
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), default_value_t = 24,
-          conflicts_with = "replay")]
-    rounds: u32,
+    /// Rounds; each visits every subject once [default: 24, or as many as begin in 45 s]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=1000), conflicts_with = "replay")]
+    rounds: Option<u32>,
     /// Leaves out the part that loads all cores at once
     #[arg(long, conflicts_with = "replay")]
     one_core: bool,
@@ -43,12 +42,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let plan = Plan {
-        subjects: subjects(&args.only)?,
-        rounds: args.rounds,
-        on_all_cores: !args.one_core,
-        ..Plan::full()
-    };
+    let (usual, subjects) = (Plan::full(), subjects(&args.only)?);
+    let (rounds, seconds) = limits(args.rounds, (usual.rounds, usual.seconds));
+    let plan = Plan { subjects, rounds, seconds, on_all_cores: !args.one_core, ..usual };
     let recorded = args.common.recording("map", |machine, watcher| {
         let sources = source::ask_all(machine);
         let mut recording = map::run(&plan, machine, watcher)?;
@@ -160,7 +156,15 @@ fn self_check(ratio: f64) -> String {
 }
 
 fn lead(map: &Map) -> (Tone, String) {
-    match &map.advice {
+    let (tone, mut lead) = advice(&map.advice);
+    if let Some(reason) = &map.not_on_all {
+        lead += &format!(" This is of one core; on all at once nothing was measured: {reason}.");
+    }
+    (tone, lead)
+}
+
+fn advice(advice: &Advice) -> (Tone, String) {
+    match advice {
         Advice::NothingToDo => {
             (Tone::Better, "Width costs this machine nothing: nothing to do.".to_owned())
         }

@@ -146,6 +146,12 @@ impl Common {
     }
 }
 
+/// How many rounds, and the time in seconds after which no further one begins: as many as were
+/// `asked` for, however long they take, or the `usual` number within the usual time.
+fn limits(asked: Option<u32>, (usual, seconds): (u32, f64)) -> (u32, f64) {
+    asked.map_or((usual, seconds), |rounds| (rounds, f64::INFINITY))
+}
+
 /// A recording, and whether it was written where that was wanted.
 struct Recorded {
     recording: Recording,
@@ -291,6 +297,12 @@ mod tests {
             let kept = std::fs::read_to_string(&results).unwrap();
             assert!(kept.contains("\"complete\": false"), "{kept}");
         }
+    }
+
+    #[test]
+    fn rounds_that_were_asked_for_have_no_limit() {
+        assert_eq!(limits(None, (24, 45.0)), (24, 45.0));
+        assert_eq!(limits(Some(1000), (24, 45.0)), (1000, f64::INFINITY));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use widelane_meter::experiment::transitions::{self, Plan};
 use widelane_meter::stimulus::Subject;
 use widelane_meter::verdict::transitions::{Transition, judge};
 use widelane_results::Results;
 use widelane_tables::{Block, Tone};
 
-use super::{Common, Part, plot};
+use super::{Common, Part, limits, plot};
 use crate::keep::{answer, row, trace};
 
 /// Times the way up to a licence and the way back, at microsecond resolution
@@ -20,10 +20,10 @@ pub struct Args {
     /// The heavy code, a subject of `power map`
     #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512", conflicts_with = "replay")]
     subject: String,
-    /// Trials to average
-    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=10_000), default_value_t = 200,
+    /// Trials to average [default: 200, or as many as begin in 40 s]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(6..=10_000),
           conflicts_with = "replay")]
-    trials: u32,
+    trials: Option<u32>,
 }
 
 /// Runs the command.
@@ -31,24 +31,32 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(subject) = Subject::named(&args.subject) else {
         bail!("there is no subject {:?}; `widelane power map` lists them", args.subject);
     };
-    let plan = Plan { subject, trials: args.trials, seconds: 40.0 };
+    let (trials, seconds) = limits(args.trials, (200, 40.0));
+    let plan = Plan { subject, trials, seconds };
     let recorded = args
         .common
         .recording("transitions", |machine, watcher| transitions::run(&plan, machine, watcher))?;
     let found = judge(&recorded.recording)?;
-    let heavy = found.iter().find(|transition| transition.subject != "scalar").context(
-        "fewer than six trials were recorded; try --trials, or again when the machine is \
-         quieter",
-    )?;
-    let lead = format!("{}: {}.", heavy.subject, heavy.sentence());
-    let tone = if heavy.down_us == Some(0.0) { Tone::Better } else { Tone::Same };
+    let (tone, lead, detail) = told(&found);
     let written = args.common.keep(recorded, |results| {
-        results.answer = answer(tone, lead.clone(), format!("{} trials.", heavy.trials));
+        results.answer = answer(tone, lead.clone(), detail);
         found.iter().for_each(|transition| fill(results, transition));
     });
     let mut parts = vec![Part::Blocks(vec![Block::Lead(tone, lead)])];
     found.iter().for_each(|transition| parts.extend(traces(transition)));
     args.common.answer(&found, parts, written)
+}
+
+/// What was found, in words and in detail.
+fn told(found: &[Transition]) -> (Tone, String, String) {
+    let Some(heavy) = found.iter().find(|transition| transition.subject != "scalar") else {
+        let lead = "Cannot tell: fewer than six trials were quiet enough; try more, or again when \
+                    the machine is quieter.";
+        return (Tone::Unknown, lead.to_owned(), String::new());
+    };
+    let tone = if heavy.down_us == Some(0.0) { Tone::Better } else { Tone::Same };
+    let lead = format!("{}: {}.", heavy.subject, heavy.sentence());
+    (tone, lead, format!("{} trials.", heavy.trials))
 }
 
 /// Adds a transition to `results`.

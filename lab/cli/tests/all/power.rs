@@ -115,14 +115,18 @@ fn a_map_tells_its_cpu_and_its_sources_as_json() {
     let recorded = std::fs::read_to_string(recording("map-zen5-busy.csv")).unwrap();
     let source = r#"{"source":"msr","reads":"APERF over MPERF","mhz":null,"reason":"no root"}"#;
     let (first, rest) = recorded.split_once('\n').unwrap();
-    std::fs::write(&file, format!("{first}\n# source:msr={source}\n{rest}")).unwrap();
+    let facts = format!("# source:msr={source}\n# not_on_all=CPU 7: no quiet moment");
+    std::fs::write(&file, format!("{first}\n{facts}\n{rest}")).unwrap();
     let file = file.to_str().unwrap();
     let json = stdout(&power(&["map", "--replay", file, "--json"]).success());
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["sources"][0]["reason"], "no root");
+    assert_eq!(json["not_on_all"], "CPU 7: no quiet moment");
     assert!(json["model"].as_str().unwrap().contains("EPYC"), "{}", json["model"]);
     let text = stdout(&power(&["map", "--replay", file]).success());
     assert!(text.contains("Sources") && text.contains("no root"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("nothing was measured: CPU 7: no quiet moment."), "{text}");
 }
 
 #[test]
@@ -155,6 +159,21 @@ fn a_plot_keeps_its_lines() {
     let text = stdout(&power(&["transitions", "--replay", &recording]).success());
     assert!(text.contains("no transition"), "{text}");
     assert!(text.lines().filter(|line| line.contains('│')).count() >= 20, "{text}");
+}
+
+#[test]
+fn too_few_trials_are_an_answer_and_leave_results() {
+    let directory = tempfile::tempdir().unwrap();
+    let [few, kept] = ["few.csv", "kept.json"].map(|name| directory.path().join(name));
+    let recorded = std::fs::read_to_string(recording("transitions-zen5-busy.csv")).unwrap();
+    let round = |line: &str| line.split(',').nth(1)?.parse::<u32>().ok();
+    let is_early = |line: &&str| round(line).is_none_or(|round| round < 3);
+    let lines: Vec<&str> = recorded.lines().filter(is_early).collect();
+    std::fs::write(&few, lines.join("\n")).unwrap();
+    let [few, kept] = [&few, &kept].map(|path| path.to_str().unwrap());
+    let text = stdout(&power(&["transitions", "--replay", few, "--results", kept]).success());
+    assert!(text.starts_with("Cannot tell: fewer than six trials"), "{text}");
+    assert!(std::fs::read_to_string(kept).unwrap().contains("Cannot tell"));
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Machine {
                 length += 30_000;
             }
             let (begin, end) = (*ticks, *ticks + length);
-            let subject = subject.to_owned();
+            let subject = subject.into();
             samples.push(Sample {
                 subject,
                 round,
@@ -233,7 +233,7 @@ fn too_few_rounds_tell_nothing() {
 /// As if the clock between bursts of a subject were at a share of what it was, by round.
 fn slowed(mut recording: Recording, subject: &str, share: fn(u32) -> f64) -> Recording {
     let during = |sample: &&mut Sample| {
-        sample.subject == subject && matches!(sample.phase, Phase::Burst | Phase::During)
+        *sample.subject == *subject && matches!(sample.phase, Phase::Burst | Phase::During)
     };
     for sample in recording.samples.iter_mut().filter(during) {
         let ticks = (sample.end - sample.begin) as f64 / share(sample.round);
@@ -263,6 +263,14 @@ fn the_control_alone_tells_nothing_of_width() {
     let map = judge(&SAPPHIRE_RAPIDS.record(&["scalar"], 8)).unwrap();
     assert_eq!(map.findings[0].verdict, Verdict::Free);
     assert_eq!(map.advice, Advice::CannotTell { told: 0, silent: 0 });
+}
+
+#[test]
+fn what_is_not_known_of_all_cores_is_told() {
+    let mut recording = SAPPHIRE_RAPIDS.record(&["scalar"], 8);
+    assert_eq!(judge(&recording).unwrap().not_on_all, None);
+    recording.facts.push((NOT_ON_ALL.to_owned(), "CPU 7: busy".to_owned()));
+    assert_eq!(judge(&recording).unwrap().not_on_all.as_deref(), Some("CPU 7: busy"));
 }
 
 #[test]
