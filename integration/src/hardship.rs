@@ -58,6 +58,11 @@ impl Hardship {
         }
     }
 
+    /// Whether it can befall a server: only one with a small disk can have that full.
+    pub fn fits(self, server: &Server) -> bool {
+        self != Hardship::FullDisk || server.disk().is_some()
+    }
+
     /// Lets it happen from beginning to end.
     ///
     /// # Errors
@@ -90,8 +95,7 @@ impl Hardship {
                 self.limit(server, Limit::AddressSpace, |pid| Ok(address_space(pid)? + BYTES_LEFT))
             }
             Hardship::FullDisk => {
-                let Some(disk) = server.disk() else { return Ok(()) };
-                let filled = disk.fill()?;
+                let filled = server.disk().context("a server with a small disk")?.fill()?;
                 sleep(self.lasts());
                 filled.take_away()
             }

@@ -1,7 +1,6 @@
 //! What an operator, or bad luck, does to a server while clients come: reloads, killed workers,
 //! hard times.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -67,19 +66,19 @@ impl Upkeep {
 }
 
 impl Plan {
-    /// Reloads the server, kills its workers and lets hard times befall it until `done`.
+    /// Reloads the server, kills its workers and lets hard times befall it until that `is_over`.
     ///
     /// # Errors
     ///
     /// If the server does not take a request to reload, or the system a limit.
-    pub fn keep_up(&self, server: &Server, done: &AtomicBool) -> Result<Upkeep> {
+    pub fn keep_up(&self, server: &Server, is_over: impl Fn() -> bool) -> Result<Upkeep> {
         let mut upkeep = Upkeep::default();
         let mut random = Random::new(3);
         let began = Instant::now();
         let (mut reloaded, mut killed) = (began, began);
         let (mut hardships, mut hard) = (Hardship::ALL.into_iter().cycle(), Instant::now());
         let mut looked = began;
-        while !done.load(Ordering::Relaxed) {
+        while !is_over() {
             sleep(Duration::from_millis(10));
             if looked.elapsed() >= LOOK {
                 looked = upkeep.look_for_drops(server, looked);
@@ -98,8 +97,9 @@ impl Plan {
                 }
             }
             if self.hardship_every.is_some_and(|every| hard.elapsed() >= every)
-                && let Some(hardship) =
-                    hardships.find(|&next| renews || !server.wants_reload_behind(next))
+                && let Some(hardship) = hardships.find(|&next| {
+                    next.fits(server) && (renews || !server.wants_reload_behind(next))
+                })
             {
                 hard = Instant::now();
                 hardship.befall(server)?;

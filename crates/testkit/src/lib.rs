@@ -1,6 +1,7 @@
 //! For tests only: vectors, naive models, reproducible randomness, a network, and the tour
 //! of all rooms.
 
+pub mod background;
 pub mod clock;
 pub mod fault;
 pub mod fuzz;

@@ -98,17 +98,14 @@ fn soak(kind: Kind, plan: &Plan, server: &Server, lasts: Duration) -> Result<Rec
     let done = AtomicBool::new(false);
     let progress = Mutex::new(Progress::default());
     let (upkeep, clients, samples) = scope(|scope| {
-        let upkeep = scope.spawn(|| plan.keep_up(server, &done));
-        let clients = scope.spawn(|| {
-            let outcome = come(server, &progress, began + lasts);
-            done.store(true, Ordering::Relaxed);
-            outcome
-        });
+        let upkeep = scope.spawn(|| plan.keep_up(server, || done.load(Ordering::Relaxed)));
+        let clients = scope.spawn(|| come(server, &progress, began + lasts));
         let mut samples = Vec::new();
-        while !done.load(Ordering::Relaxed) {
+        while !clients.is_finished() {
             samples.push(look(server, &progress, began));
             sleep(LOOK);
         }
+        done.store(true, Ordering::Relaxed);
         samples.push(look(server, &progress, began));
         (upkeep.join(), clients.join(), samples)
     });

@@ -9,7 +9,6 @@
 //! is freed.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
@@ -186,12 +185,10 @@ fn look_until<T>(
 /// All handshakes, at 1 to 512 connections, through reloads and killed workers.
 fn loses_nothing(server: &Server, plan: &Plan, kills: bool) -> Result<()> {
     let master_before = Holdings::of(server.master())?;
-    let done = AtomicBool::new(false);
     let (tally, upkeep) = scope(|scope| {
-        let upkeep = scope.spawn(|| plan.upkeep.keep_up(server, &done));
-        let tally = send_all_sizes(server, plan);
-        done.store(true, Ordering::Relaxed);
-        (tally, upkeep.join().expect("upkeep does not panic"))
+        let clients = scope.spawn(|| send_all_sizes(server, plan));
+        let upkeep = plan.upkeep.keep_up(server, || clients.is_finished());
+        (clients.join().expect("clients do not panic"), upkeep)
     });
     let (tally, upkeep) = (tally?, upkeep?);
     let master_after = master_once_settled(server, &master_before)?;

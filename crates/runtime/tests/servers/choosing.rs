@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
 use widelane_bridge::counters::CipherKind;
 use widelane_host::choice::{Choice, Verdict};
 use widelane_host::counters::Counts;
 use widelane_loadgen::{Load, Tally, TlsVersion, Work};
+use widelane_testkit::background::while_repeating;
 
 use crate::support;
 use crate::support::authority::Identity;
@@ -31,25 +31,13 @@ fn choices(server: &Server) -> Vec<Choice> {
 
 /// Loads a server until a process has made its choice; no client may meet an error.
 fn load_until_chosen(server: &Server, load: impl Fn(TlsVersion) -> Tally + Sync) {
-    let is_over = AtomicBool::new(false);
+    let mut versions = [TlsVersion::Tls13, TlsVersion::Tls12].into_iter().cycle();
     let clients = || {
-        for version in [TlsVersion::Tls13, TlsVersion::Tls12].into_iter().cycle() {
-            let tally = load(version);
-            assert!(tally.errors.is_empty(), "{:?}", tally.errors);
-            if is_over.load(Ordering::Relaxed) {
-                return;
-            }
-        }
+        let tally = load(versions.next().expect("they never end"));
+        assert!(tally.errors.is_empty(), "{:?}", tally.errors);
     };
-    thread::scope(|scope| {
-        let clients = scope.spawn(clients);
-        let is_chosen = || {
-            clients.is_finished() || choices(server).iter().any(|it| it.verdict != Verdict::Idle)
-        };
-        wait_until("a choice", is_chosen);
-        is_over.store(true, Ordering::Relaxed);
-        clients.join().expect("no client meets an error");
-    });
+    let is_chosen = || choices(server).iter().any(|it| it.verdict != Verdict::Idle);
+    while_repeating(clients, || wait_until("a choice", is_chosen));
 }
 
 /// Demands a choice that was made for a reason, and that `widelane top` tells it.

@@ -5,11 +5,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use widelane_loadgen::{Group, TlsVersion};
+use widelane_testkit::background::while_repeating;
 use widelane_testkit::rooms::has_lanes;
 
 use crate::support;
@@ -106,18 +106,10 @@ fn assert_untroubled(server: &Server) {
 
 /// Loads a server while `befall` does something to it; no client may meet an error.
 fn under_load(server: &Server, identity: &Identity, befall: impl FnOnce()) {
-    let is_over = AtomicBool::new(false);
     let clients = || {
-        while !is_over.load(Ordering::Relaxed) {
-            load(server.port, identity, TlsVersion::Tls13, CONNECTIONS, 200);
-        }
+        load(server.port, identity, TlsVersion::Tls13, CONNECTIONS, 200);
     };
-    thread::scope(|scope| {
-        let clients = scope.spawn(clients);
-        befall();
-        is_over.store(true, Ordering::Relaxed);
-        clients.join().expect("no client meets an error");
-    });
+    while_repeating(clients, befall);
 }
 
 #[test]
@@ -192,44 +184,37 @@ fn no_handshake_fails_however_the_lane_process_fares() {
     if !server_has_lanes(&server, &identity) {
         return;
     }
-    let is_over = AtomicBool::new(false);
-    let mut made = 0;
-    let rounds = thread::scope(|scope| {
-        let ordeals = scope.spawn(|| {
-            let mut rounds = [0; 3];
-            for round in (0..rounds.len()).cycle() {
-                thread::sleep(pause);
-                if is_over.load(Ordering::Relaxed) {
-                    return rounds;
-                }
-                let lane = lane_process(&server, &[]);
-                match round {
-                    0 => send_signal(lane, libc::SIGKILL),
-                    1 => {
-                        send_signal(lane, libc::SIGSTOP);
-                        thread::sleep(ordeal);
-                        send_signal(lane, libc::SIGCONT);
-                    }
-                    _ => starve(lane, ordeal),
-                }
-                rounds[round] += 1;
+    let mut ordeals = [0; 3];
+    let befall = || {
+        let kind = ordeals.iter().sum::<usize>() % ordeals.len();
+        let lane = lane_process(&server, &[]);
+        match kind {
+            0 => send_signal(lane, libc::SIGKILL),
+            1 => {
+                send_signal(lane, libc::SIGSTOP);
+                thread::sleep(ordeal);
+                send_signal(lane, libc::SIGCONT);
             }
-            rounds
-        });
+            _ => starve(lane, ordeal),
+        }
+        ordeals[kind] += 1;
+        thread::sleep(pause);
+    };
+    let made = while_repeating(befall, || {
+        let mut made = 0;
         while made < handshakes {
             load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 1_000);
             made += 1_000;
         }
-        is_over.store(true, Ordering::Relaxed);
-        ordeals.join().expect("a lane process is there again each time")
+        made
     });
     assert_untroubled(&server);
     assert_lent(&server);
     let workers = of_workers(&server);
     eprintln!(
-        "{made} handshakes, none failed; killed, stopped, starved {rounds:?} times; {workers:?}"
+        "{made} handshakes, none failed; killed, stopped, starved {ordeals:?} times; {workers:?}"
     );
-    assert!(rounds[0] > 0 && workers.jobs_taken_back > 0, "{rounds:?}, {workers:?}");
+    assert!(ordeals[0] > 0 && workers.jobs_taken_back > 0, "{ordeals:?}, {workers:?}");
 }
 
 /// Has others use the CPU of a process, which they may before it, for some time.
