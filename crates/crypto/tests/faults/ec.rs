@@ -9,7 +9,6 @@
 use std::time::Instant;
 
 use num_bigint::BigUint;
-use openssl::bn::{BigNum, BigNumContext};
 use openssl::ec::{EcKey, EcPoint};
 use openssl::pkey::Private;
 use widelane_crypto::ec::{Curve, Ec, Outcome, PrivateKey, SignJob};
@@ -17,6 +16,7 @@ use widelane_testkit::fault::{Leaves, attack};
 use widelane_testkit::rooms::for_each_room;
 
 use crate::openssl_ec;
+use crate::points::Points;
 
 /// Batches that are signed one after the other: what is disturbed lasts milliseconds then.
 const BATCHES: u8 = 40;
@@ -45,29 +45,20 @@ fn disturb(ec: Ec, flips: usize) {
         let right = sign(ec, &ours, &digests);
         let lasts = began.elapsed();
         assert!(right.iter().all(|(outcome, _)| *outcome == Outcome::Done));
-        let judge = |digests: &mut Vec<Vec<u8>>| {
-            let signatures = sign(ec, &ours, digests);
-            let judged = signatures.iter().zip(&right).enumerate().map(|(index, pair)| {
+        let judge = |signatures: Vec<(Outcome, Vec<u8>)>| {
+            Leaves::worst(signatures.iter().zip(&right).enumerate().map(|(index, pair)| {
                 let ((outcome, signature), (_, right)) = pair;
-                let digest = &digests[index / ec.lanes()];
                 match outcome {
                     Outcome::Done if signature == right => Leaves::Right,
-                    // With another nonce.
-                    Outcome::Done if verifies(&theirs, digest, signature) => Leaves::Right,
-                    Outcome::Done
-                        if is_off_by_a_bit(curve, &theirs, digest, signature)
-                            || is_with_another_r(curve, &theirs, digest, signature) =>
-                    {
-                        Leaves::Useless
+                    Outcome::Done => {
+                        leaves(curve, &theirs, &digests[index / ec.lanes()], signature)
                     }
-                    Outcome::Done => Leaves::Revealing,
                     _ => Leaves::Nothing,
                 }
-            });
-            judged.max().expect("there are signatures")
+            }))
         };
         let what = format!("{curve:?} in {}, {} at a time", ec.room(), ec.lanes());
-        attack(&what, flips, lasts, || digests.clone(), judge);
+        attack(&what, flips, lasts, || sign(ec, &ours, &digests), judge);
     }
 }
 
@@ -89,77 +80,112 @@ fn sign(ec: Ec, key: &PrivateKey, digests: &[Vec<u8>]) -> Vec<(Outcome, Vec<u8>)
     signatures
 }
 
-fn verifies(key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
-    let signature = openssl_ec::signature(signature);
-    signature.verify(digest, key).unwrap_or(false)
+/// What a signature that is not the expected one says of the key.
+fn leaves(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> Leaves {
+    let is_right = openssl_ec::signature(signature).verify(digest, key).unwrap_or(false);
+    match () {
+        // With another nonce.
+        () if is_right => Leaves::Right,
+        () if is_off_by_a_bit(curve, key, digest, signature) => Leaves::Useless,
+        () => Leaves::Revealing,
+    }
 }
 
-/// Whether s was made with an r that is off by a bit, and that one or the right one stands in the
-/// signature. As with another digest, that is an equation with two unknowns: it tells nothing that
-/// the right one would not.
-fn is_with_another_r(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
-    let number = |number: &BigUint| BigNum::from_slice(&number.to_bytes_be()).unwrap();
-    let order = BigUint::from_bytes_be(&openssl_ec::order(curve).to_vec());
-    let r = BigUint::from_bytes_be(&signature[..signature.len() / 2]);
-    let digest = number(&BigUint::from_bytes_be(digest));
-    let (own, s) = (number(&r), &signature[signature.len() / 2..]);
-    (0..8 * curve.bytes() + 24).any(|bit| {
-        let amount = (BigUint::from(1u32) << bit) % &order;
-        [&r + &amount, &r + &order - &amount].into_iter().any(|other| {
-            let other = number(&(other % &order));
-            let r_of_nonce = other.to_vec_padded(curve.bytes() as i32).expect("below the order");
-            leads_to_r(curve, key, [&digest, &other], signature)
-                || leads_to_r(curve, key, [&digest, &own], &[&r_of_nonce, s].concat())
-        })
+/// Whether a wrong signature r || s is right but for one bit of the digest e, of r or of s, or was
+/// made with an r that is off by a bit, where that one or the right one stands in it. As with
+/// another digest, that is an equation with two unknowns: it tells nothing that the right one would
+/// not. The digits of numbers leave room for bits beyond them, so a bit is an amount to be added or
+/// taken away.
+///
+/// A signature is right if the point P = (e·G + r·Q)/s has the x coordinate r. With another e or r,
+/// P moves by a power of two times G/s or Q/s. With another s, s·X has the x coordinate of s·P,
+/// where X is a point with the coordinate r.
+fn is_off_by_a_bit(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
+    let mut points = Points::of(curve, key);
+    let n = points.order.clone();
+    let (r, s) = signature.split_at(signature.len() / 2);
+    let [e, r, s] = [digest, r, s].map(|number| BigUint::from_bytes_be(number) % &n);
+    let Some(inverse) = s.modinv(&n) else { return false };
+    let point = points.sum(&(&e * &inverse % &n), &(&r * &inverse % &n));
+    let multiple = points.sum(&e, &r);
+    let [x_of_point, x_of_multiple] = [&point, &multiple].map(|point| points.x(point));
+    let [of_base, of_key] = [[&inverse, &BigUint::ZERO], [&BigUint::ZERO, &inverse]]
+        .map(|[of_base, of_key]| points.sum(of_base, of_key));
+    let mut by_digest = Walk { start: points.copy(&point), step: of_base };
+    let mut by_r = Walk { start: point, step: of_key };
+    let mut by_s =
+        points.with_x(&r).map(|of_r| Walk { start: points.multiple(&of_r, &s), step: of_r });
+    let mut amount = BigUint::from(1_u32);
+    (0..8 * digest.len() + 24).any(|_| {
+        let other_r = [(&r + &amount) % &n, (&r + &n - &amount) % &n].map(Some);
+        let of_digest = by_digest.go_on(&mut points);
+        let of_r = by_r.go_on(&mut points);
+        let of_s = by_s.as_mut().map(|walk| walk.go_on(&mut points));
+        amount = (&amount << 1_u32) % &n;
+        let r = Some(r.clone());
+        of_digest.contains(&r)
+            || of_r.contains(&r)
+            || of_r[0] == other_r[0]
+            || of_r[1] == other_r[1]
+            || other_r.contains(&x_of_point)
+            || of_s.is_some_and(|of_s| of_s.contains(&x_of_multiple))
     })
 }
 
-/// Whether a signature is that of a digest but for one bit of either. The digits of numbers leave
-/// room for bits beyond them, so that a bit is an amount to be added or taken away.
-fn is_off_by_a_bit(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -> bool {
-    let flipped = (0..8 * signature.len()).any(|bit| {
-        let mut signature = signature.to_vec();
-        signature[bit / 8] ^= 1 << (bit % 8);
-        verifies(key, digest, &signature)
-    });
-    let order = BigUint::from_bytes_be(&openssl_ec::order(curve).to_vec());
-    let number = BigUint::from_bytes_be(digest);
-    flipped
-        || (0..8 * digest.len() + 24).any(|bit| {
-            let amount = (BigUint::from(1u32) << bit) % &order;
-            [&number + &amount, &number + &order - &amount].into_iter().any(|number| {
-                let bytes = (number % &order).to_bytes_be();
-                let padding = vec![0; digest.len() - bytes.len()];
-                verifies(key, &[padding, bytes].concat(), signature)
-            })
-        })
+/// A point, and what is added to it and taken away, twice as much each time.
+struct Walk {
+    start: EcPoint,
+    step: EcPoint,
 }
 
-/// Whether the x coordinate of (digest·G + `other`·Q)/s is r, for the signature r || s and the
-/// public key Q.
-fn leads_to_r(
-    curve: Curve,
-    key: &EcKey<Private>,
-    [digest, other]: [&BigNum; 2],
-    signature: &[u8],
-) -> bool {
-    let (group, order) = (openssl_ec::group(curve), openssl_ec::order(curve));
-    let mut context = BigNumContext::new().unwrap();
-    let (r, s) = signature.split_at(signature.len() / 2);
-    let [r, s] = [r, s].map(|number| BigNum::from_slice(number).unwrap());
-    let mut inverse = BigNum::new().unwrap();
-    if inverse.mod_inverse(&s, &order, &mut context).is_err() {
-        return false;
+impl Walk {
+    /// The x coordinates of both points.
+    fn go_on(&mut self, points: &mut Points) -> [Option<BigUint>; 2] {
+        let moved = [false, true].map(|is_back| {
+            let step = if is_back { points.opposite(&self.step) } else { points.copy(&self.step) };
+            let moved = points.add(&self.start, &step);
+            points.x(&moved)
+        });
+        self.step = points.add(&self.step, &self.step);
+        moved
     }
-    let mut times_inverse = |number: &BigNum| {
-        let mut product = BigNum::new().unwrap();
-        product.mod_mul(number, &inverse, &order, &mut context).unwrap();
-        product
-    };
-    let [of_base, of_key] = [times_inverse(digest), times_inverse(other)];
-    let mut point = EcPoint::new(&group).unwrap();
-    point.mul_full(&group, &of_base, key.public_key(), &of_key, &mut context).unwrap();
-    let [mut x, mut y, mut reduced] = [(); 3].map(|()| BigNum::new().unwrap());
-    let is_finite = point.affine_coordinates(&group, &mut x, &mut y, &mut context).is_ok();
-    is_finite && reduced.nnmod(&x, &order, &mut context).is_ok() && reduced == r
+}
+
+/// Signatures with one wrong bit, and what each says of the key.
+pub fn run_planted(_: bool) {
+    for curve in Curve::ALL {
+        let secret = BigUint::from_bytes_be(&vec![0x42; curve.bytes()]);
+        let key = openssl_ec::key(curve, &secret.to_bytes_be());
+        let mut points = Points::of(curve, &key);
+        let n = points.order.clone();
+        let digest = BigUint::from_bytes_be(&vec![0x17; curve.bytes()]);
+        let nonce = BigUint::from_bytes_be(&vec![0x23; curve.bytes()]);
+        let flipped = |number: &BigUint| number ^ (BigUint::from(1_u32) << 200_u32);
+        let mut r_of = |nonce: &BigUint| {
+            let point = points.sum(nonce, &BigUint::ZERO);
+            points.x(&point).expect("a point")
+        };
+        let (r, r_of_another) = (r_of(&nonce), r_of(&flipped(&nonce)));
+        let s_of = |digest: &BigUint, r: &BigUint, secret: &BigUint| {
+            (digest + r * secret) * nonce.modinv(&n).expect("a prime") % &n
+        };
+        let s = s_of(&digest, &r, &secret);
+        for (r, s, expected) in [
+            (&r, s.clone(), Leaves::Right),
+            (&flipped(&r), s.clone(), Leaves::Useless),
+            (&r, flipped(&s), Leaves::Useless),
+            (&r, s_of(&flipped(&digest), &r, &secret), Leaves::Useless),
+            (&r, s_of(&digest, &flipped(&r), &secret), Leaves::Useless),
+            (&flipped(&r), s_of(&digest, &flipped(&r), &secret), Leaves::Useless),
+            (&r, s_of(&digest, &r, &flipped(&secret)), Leaves::Revealing),
+            (&r_of_another, s_of(&digest, &r_of_another, &secret), Leaves::Revealing),
+        ] {
+            let padded = |number: &BigUint| {
+                let bytes = number.to_bytes_be();
+                [vec![0; curve.bytes() - bytes.len()], bytes].concat()
+            };
+            let found = leaves(curve, &key, &padded(&digest), &[padded(r), padded(&s)].concat());
+            assert_eq!(found, expected, "{curve:?}: {r} {s}");
+        }
+    }
 }

@@ -5,11 +5,18 @@
 
 mod ec;
 mod openssl_ec;
+mod planted;
+mod points;
 mod rsa;
 
 use widelane_testkit::program::{Module, run_modules};
 
-const MODULES: [Module; 2] = [("ec", ec::run), ("rsa", rsa::run)];
+const MODULES: [Module; 4] = [
+    ("planted", planted::run),
+    ("planted_ec", ec::run_planted),
+    ("ec", ec::run),
+    ("rsa", rsa::run),
+];
 
 fn main() {
     run_modules(&MODULES);

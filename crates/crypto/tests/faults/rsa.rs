@@ -54,19 +54,16 @@ fn flip_bits(
     let began = Instant::now();
     let right = batch(kernel, keys, &INPUT).1;
     let lasts = began.elapsed();
-    let judge = |input: &mut [u8; 256]| {
-        let (outcomes, outputs) = batch(kernel, keys, input);
-        let wrong = (0..keys.len())
-            .filter(|&index| outcomes[index] == Outcome::Done && outputs[index] != right[index]);
-        let judged = wrong.map(|index| reveals(&test_keys[index], &outputs[index]));
-        match judged.max() {
-            Some(true) => Leaves::Revealing,
-            Some(false) => Leaves::Useless,
-            None if outcomes.contains(&Outcome::FaultDetected) => Leaves::Nothing,
-            None => Leaves::Right,
-        }
+    let judge = |(outcomes, outputs): (Vec<Outcome>, Vec<[u8; 256]>)| {
+        Leaves::worst((0..keys.len()).map(|index| match outcomes[index] {
+            Outcome::Done if outputs[index] == right[index] => Leaves::Right,
+            Outcome::Done if reveals(&test_keys[index], &outputs[index]) => Leaves::Revealing,
+            Outcome::Done => Leaves::Useless,
+            Outcome::FaultDetected => Leaves::Nothing,
+            _ => Leaves::Right,
+        }))
     };
-    attack(name, flips, lasts, || INPUT, judge);
+    attack(name, flips, lasts, || batch(kernel, keys, &INPUT), judge);
 }
 
 /// What is signed.
