@@ -13,10 +13,11 @@ use std::fmt::Debug;
 use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use widelane_host::counters::Counts;
 use widelane_qat_stand_in::VARIABLE;
+use widelane_testkit::program::assert_ran_one;
 use widelane_testkit::rooms::has_lanes;
 
 use common::process::{self, in_child, setting, with_own_provider};
@@ -42,7 +43,7 @@ fn on_device_by(engine: &str, test: &str, faults: &str, body: impl FnOnce()) {
     }
     let mut command = Command::new(env::current_exe().expect("this program"));
     let _library = on_stand_in(command.args([test, "--exact", "--nocapture"]), faults);
-    done(command.env("WIDELANE_ENGINE", engine));
+    assert_ran_one(done(command.env("WIDELANE_ENGINE", engine)).as_bytes());
 }
 
 /// Has several threads do a job at once, so often each.
@@ -76,8 +77,11 @@ fn counted(place: &Place, counter: impl Fn(&Counts) -> u64) -> u64 {
 
 /// Does a step until what `seen` looks for has happened. A device that was late rests for some
 /// time, and CPUs that are kept busy meanwhile make it late again: so this takes breaks.
-fn repeat(seen: impl Fn() -> bool, step: impl Fn()) {
+#[track_caller]
+fn repeat(place: &Place, seen: impl Fn() -> bool, step: impl Fn()) {
+    let end = Instant::now() + PATIENCE;
     while !seen() {
+        assert!(Instant::now() < end, "not seen for a minute: {:?}", place.counters());
         step();
         if !seen() {
             thread::sleep(BREAK);
@@ -86,6 +90,7 @@ fn repeat(seen: impl Fn() -> bool, step: impl Fn()) {
 }
 
 const BREAK: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Does each job until a counter has grown by a number for it, and the device has done some.
 fn until(place: &Place, at_least: u64, counter: fn(&Counts) -> u64, step: impl Fn(&Job)) {
@@ -93,7 +98,7 @@ fn until(place: &Place, at_least: u64, counter: fn(&Counts) -> u64, step: impl F
         let (before, of_device_before) = (counted(place, counter), of_device(place));
         let seen =
             || counted(place, counter) >= before + at_least && of_device(place) > of_device_before;
-        repeat(seen, || step(&job));
+        repeat(place, seen, || step(&job));
     }
 }
 
@@ -118,7 +123,7 @@ fn together(place: &Place) {
     assert_of_device(place, 10 * THREADS as u64, job);
     for job in Job::quick() {
         let before = of_device(place);
-        repeat(|| of_device(place) > before, || by_threads(&job, 5));
+        repeat(place, || of_device(place) > before, || by_threads(&job, 5));
         assert_eq!(counted(place, |counts| counts.device_faults), 0, "{job:?}");
     }
 }
@@ -144,7 +149,7 @@ fn what_it_has_no_room_for_the_cpu_does() {
         for job in Job::quick() {
             let before = counted(place, |counts| counts.device_full);
             let seen = || counted(place, |counts| counts.device_full) > before;
-            repeat(seen, || by_threads(&job, 5));
+            repeat(place, seen, || by_threads(&job, 5));
         }
         assert!(of_device(place) > 0);
     });
@@ -202,7 +207,8 @@ fn a_device_that_has_lost_all_that_it_has_room_for_has_a_fault() {
                 });
             }
         });
-        repeat(|| counted(place, |counts| counts.device_faults) > 0, || job.run(1));
+        let has_fault = || counted(place, |counts| counts.device_faults) > 0;
+        repeat(place, has_fault, || job.run(1));
         assert_eq!(of_device(place), 0);
     });
 }

@@ -13,16 +13,36 @@ pub type Module = (&'static str, fn(bool));
 /// Runs the modules that this program's arguments name, or all if there is no name among them.
 /// Each is told whether `--full` is among the arguments; other options, which cargo passes to every
 /// test program, have no effect.
+///
+/// # Panics
+///
+/// If `--must-match` is among the arguments and a name is no module's: without it, names may be
+/// meant for other test programs.
 pub fn run_modules(modules: &[Module]) {
     let (options, names): (Vec<String>, Vec<String>) =
         env::args().skip(1).partition(|argument| argument.starts_with('-'));
-    let full = options.iter().any(|option| option == "--full");
+    let has = |wanted: &str| options.iter().any(|option| option == wanted);
+    let full = has("--full");
+    let is_known = |name: &String| modules.iter().any(|(module, _)| module == name);
+    assert!(!has("--must-match") || names.iter().all(is_known), "not all are modules: {names:?}");
     for (module, run) in modules {
         if names.is_empty() || names.iter().any(|name| name == *module) {
             eprintln!("{module}:");
             run(full);
         }
     }
+}
+
+/// Demands that a test program of the usual harness, which was asked for a test by its name, has
+/// run it: where there is none of that name, the program ends well.
+///
+/// # Panics
+///
+/// If it has not.
+#[track_caller]
+pub fn assert_ran_one(printed: &[u8]) {
+    let printed = String::from_utf8_lossy(printed);
+    assert!(printed.contains("test result: ok. 1 passed; 0 failed;"), "{printed}");
 }
 
 /// One of our programs, whatever policy is in the environment of the tests.

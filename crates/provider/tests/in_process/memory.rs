@@ -15,6 +15,7 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Private};
 use openssl::rsa::Rsa;
 use widelane_bridge::counters::OperationKind;
+use widelane_testkit::program::assert_ran_one;
 use widelane_testkit::rooms::has_lanes;
 
 use crate::common::ffi;
@@ -33,7 +34,8 @@ unsafe extern "C" {
 #[test]
 fn what_fails_without_memory_is_tried_again() {
     let mut command = Command::new(env::current_exe().expect("this program"));
-    done(command.args(["--ignored", "--exact", "--nocapture", "memory::scenario"]));
+    let said = done(command.args(["--ignored", "--exact", "--nocapture", "memory::scenario"]));
+    assert_ran_one(said.as_bytes());
 }
 
 #[test]

@@ -14,6 +14,7 @@ use foreign_types::ForeignTypeRef;
 use openssl::ssl::{ClientHelloResponse, SslContext, SslContextBuilder, SslFiletype, SslMethod};
 use openssl::x509::X509;
 use openssl_sys as sys;
+use widelane_testkit::program::assert_ran_one;
 use widelane_testkit::rooms::has_lanes;
 
 use super::authority::{Authority, Kind};
@@ -95,11 +96,12 @@ fn this_program() -> PathBuf {
 }
 
 fn run(command: &mut Command, scenario: &str, authority: &Authority) {
-    super::run(
+    let output = super::run(
         command
             .args(["--ignored", "--exact", scenario, "--test-threads=1"])
             .env(DIRECTORY, authority.path("")),
     );
+    assert_ran_one(&output.stdout);
 }
 
 /// An authority, and beside it some identities and what clients say first.
