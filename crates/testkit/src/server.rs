@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ pub fn nginx_files(directory: &Path) -> String {
 }
 
 /// A process that ends with its test.
-pub struct Process(Child);
+pub struct Process(Option<Child>);
 
 impl Process {
     /// Starts a program.
@@ -46,9 +46,9 @@ impl Process {
     /// If it is not installed.
     pub fn start(command: &mut Command) -> Self {
         let program = command.get_program().display().to_string();
-        Process(command.spawn().unwrap_or_else(|error| {
+        Process(Some(command.spawn().unwrap_or_else(|error| {
             panic!("cannot start {program}: {error}; `cargo xtask setup` installs servers")
-        }))
+        })))
     }
 
     /// Starts a server, and waits until it listens.
@@ -68,14 +68,26 @@ impl Process {
 
     /// The process as the standard library has it.
     pub fn child(&mut self) -> &mut Child {
-        &mut self.0
+        self.0.as_mut().expect("only `output` takes it")
+    }
+
+    /// Waits until it ends by itself; its status, and what it wrote to pipes.
+    ///
+    /// # Panics
+    ///
+    /// If its output cannot be read.
+    pub fn output(mut self) -> Output {
+        let child = self.0.take().expect("nothing else takes it");
+        child.wait_with_output().expect("what it wrote")
     }
 
     /// Ends it now.
     pub fn end(&mut self) {
-        // It may have ended already, which was the purpose.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if let Some(child) = &mut self.0 {
+            // It may have ended already, which was the purpose.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

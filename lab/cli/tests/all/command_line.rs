@@ -7,6 +7,7 @@ use assert_cmd::assert::Assert;
 use assert_cmd::prelude::*;
 use tempfile::TempDir;
 use widelane_results::{Results, Row};
+use widelane_testkit::program;
 
 use crate::common::support::{file, path, stderr, stdout};
 use crate::common::widelane as command;
@@ -389,9 +390,8 @@ fn what_compare_cannot_do_is_told_before_it_starts() {
 fn servers_that_cannot_be_compared_are_told_before_others_are_measured() {
     let directory = TempDir::new().unwrap();
     let html = directory.path().join("report.html");
-    let script = file(&directory, "haproxy", "#!/bin/sh\necho HAProxy version 2.6.12-1 -QUIC\n");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, mode).unwrap();
+    let script = file(&directory, "script", "#!/bin/sh\necho HAProxy version 2.6.12-1 -QUIC\n");
+    program::install(&script, &directory.path().join("haproxy"));
     let compare = |server: &str| {
         let mut command = command();
         command.env("PATH", directory.path()).args(["compare", "--html", path(&html)]);

@@ -2,8 +2,12 @@
 //! what they refuse.
 
 use std::fs;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 use assert_cmd::prelude::*;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::common::acl;
@@ -159,4 +163,29 @@ fn bench_shows_what_changes_cost() {
     let refused = lengths.assert().failure();
     let text = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(text.contains("give --burst one number"), "{text}");
+}
+
+#[test]
+fn a_look_at_the_clock_that_is_interrupted_says_so_and_keeps_what_it_saw() {
+    let directory = directory();
+    let arguments = ["--rules-ipv4", "a.rules", "--pcap", "a.pcap", "--watch-power", "power.csv"];
+    let mut forward = acl(directory.path(), &[&["forward"], &arguments[..]].concat());
+    let forward = forward.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let catches_int = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", forward.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> (Signal::INT.as_raw() - 1) & 1 == 1
+    };
+    let comes_to_catch = |_| {
+        sleep(Duration::from_millis(2));
+        catches_int()
+    };
+    assert!((0..10_000).any(comes_to_catch));
+    sleep(Duration::from_millis(600));
+    kill_process(Pid::from_child(&forward), Signal::INT).unwrap();
+    let ended = forward.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(1) && said.contains("interrupted"), "{said}");
+    let csv = fs::read_to_string(directory.path().join("power.csv")).unwrap();
+    assert!(csv.starts_with("width_bits,"), "{csv}");
 }

@@ -4,6 +4,8 @@ mod acl;
 mod command_line;
 #[path = "../common/mod.rs"]
 mod common;
+mod fleet;
 mod forward;
 mod forward_network;
+mod load;
 mod power;

@@ -1,6 +1,7 @@
 //! What the tests of the command line share.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod fleet;
 pub mod haproxy;
 pub mod nginx;
 #[path = "../../../../crates/cli/tests/support/mod.rs"]

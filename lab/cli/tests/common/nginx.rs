@@ -4,6 +4,8 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use widelane_testkit::server::{Process, free_address_at};
 
@@ -72,11 +74,20 @@ impl Nginx {
         self.directory.path().join("certificate.pem")
     }
 
-    /// Requests on full and on resumed sessions, as nginx counted them.
-    pub fn counted(&self) -> (u64, u64) {
-        let log = fs::read_to_string(self.directory.path().join("access")).unwrap();
-        let count = |mark| log.lines().filter(|line| *line == mark).count() as u64;
-        (count("."), count("r"))
+    /// Requests on full and on resumed sessions, as nginx counted them, once these are at least so
+    /// many: it writes a line when its client has the answer already.
+    pub fn counted(&self, at_least: (u64, u64)) -> (u64, u64) {
+        let end = Instant::now() + Duration::from_secs(2);
+        loop {
+            let log = fs::read_to_string(self.directory.path().join("access")).unwrap();
+            let count = |mark| log.lines().filter(|line| *line == mark).count() as u64;
+            let counted = (count("."), count("r"));
+            let are_all = counted.0 >= at_least.0 && counted.1 >= at_least.1;
+            if are_all || Instant::now() > end {
+                return counted;
+            }
+            sleep(Duration::from_millis(20));
+        }
     }
 }
 

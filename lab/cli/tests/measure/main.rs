@@ -5,5 +5,4 @@
 mod common;
 mod compare;
 mod fleet;
-mod load;
 mod tune;
