@@ -32,6 +32,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::workspace::Workspace;
@@ -77,10 +78,13 @@ enum Chore {
     Rival(rival::Arguments),
     /// Makes rpm packages of what the Debian packages hold
     Rpm(rpm::Arguments),
-    /// Installs what the machine lacks: compiler tools, OpenSSL's headers, nginx, HAProxy.
+    /// Installs what the machine lacks to build and test: OpenSSL's headers, servers, their modules.
     Setup,
     /// Runs nginx and HAProxy for long under changing load, and draws what they held.
     Soak(soak::Arguments),
+    /// Runs a test program of `cargo xtask test`, and ends what it leaves behind
+    #[command(hide = true)]
+    Supervise(test::supervise::Arguments),
     /// Drives real servers hard: hang-ups at every stage, reloads, killed workers.
     Stress(stress::Arguments),
     /// Checks licences and advisories of dependencies, and lists them all (SBOM); with --reproduce
@@ -100,36 +104,45 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    let result = Workspace::find().and_then(|workspace| match Arguments::parse().chore {
-        Chore::Asan => asan::run(&workspace),
-        Chore::Certificates(arguments) => certificates::run(&workspace, &arguments),
-        Chore::Containers => containers::test(&workspace),
-        Chore::Ct(arguments) => ct::run(&workspace, &arguments),
-        Chore::Deb(arguments) => deb::run(&workspace, &arguments),
-        Chore::Demo => demo::run(&workspace),
-        Chore::Emulate(arguments) => emulate::run(&workspace, &arguments),
-        Chore::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
-        Chore::Miri => miri::run(&workspace),
-        Chore::Openssl(arguments) => openssl::run(&workspace, &arguments),
-        Chore::OpensslSuite(arguments) => openssl_suite::run(&workspace, &arguments),
-        Chore::Pages(arguments) => pages::run(&workspace, &arguments),
-        Chore::Profile(arguments) => profile::run(&workspace, &arguments),
-        Chore::Rival(arguments) => rival::run(&workspace, &arguments),
-        Chore::Rpm(arguments) => rpm::run(&workspace, &arguments),
-        Chore::Setup => setup::run(),
-        Chore::Soak(arguments) => soak::run(&workspace, &arguments),
-        Chore::Stress(arguments) => stress::run(&workspace, &arguments),
-        Chore::Supply(arguments) => supply::run(&workspace, &arguments),
-        Chore::Systems(arguments) => systems::run(&workspace, &arguments),
-        Chore::Tarball(arguments) => tarball::run(&workspace, &arguments),
-        Chore::Test(arguments) => test::run(&workspace, &arguments),
-        Chore::Tidy => tidy::run(&workspace),
-    });
+    let result = match Arguments::parse().chore {
+        // Often, and without cargo.
+        Chore::Supervise(arguments) => test::supervise::run(&arguments),
+        chore => Workspace::find().and_then(|workspace| run(chore, &workspace)),
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(chore: Chore, workspace: &Workspace) -> Result<()> {
+    match chore {
+        Chore::Asan => asan::run(workspace),
+        Chore::Certificates(arguments) => certificates::run(workspace, &arguments),
+        Chore::Containers => containers::test(workspace),
+        Chore::Ct(arguments) => ct::run(workspace, &arguments),
+        Chore::Deb(arguments) => deb::run(workspace, &arguments),
+        Chore::Demo => demo::run(workspace),
+        Chore::Emulate(arguments) => emulate::run(workspace, &arguments),
+        Chore::Fuzz(arguments) => fuzz::run(workspace, &arguments),
+        Chore::Miri => miri::run(workspace),
+        Chore::Openssl(arguments) => openssl::run(workspace, &arguments),
+        Chore::OpensslSuite(arguments) => openssl_suite::run(workspace, &arguments),
+        Chore::Pages(arguments) => pages::run(workspace, &arguments),
+        Chore::Profile(arguments) => profile::run(workspace, &arguments),
+        Chore::Rival(arguments) => rival::run(workspace, &arguments),
+        Chore::Rpm(arguments) => rpm::run(workspace, &arguments),
+        Chore::Setup => setup::run_for_tests(),
+        Chore::Soak(arguments) => soak::run(workspace, &arguments),
+        Chore::Stress(arguments) => stress::run(workspace, &arguments),
+        Chore::Supply(arguments) => supply::run(workspace, &arguments),
+        Chore::Supervise(arguments) => test::supervise::run(&arguments),
+        Chore::Systems(arguments) => systems::run(workspace, &arguments),
+        Chore::Tarball(arguments) => tarball::run(workspace, &arguments),
+        Chore::Test(arguments) => test::run(workspace, &arguments),
+        Chore::Tidy => tidy::run(workspace),
     }
 }

@@ -13,8 +13,9 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::programs::TestProgram;
+use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run, capture, cargo, path, run as run_command};
-use crate::test::{self, runner};
+use crate::test::runner::{self, Terms};
 use crate::workspace::{QUICK, Workspace};
 
 /// What `cargo xtask openssl` takes.
@@ -27,6 +28,7 @@ pub struct Arguments {
 
 /// Builds each release once and runs what touches OpenSSL under it.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    setup::run_to_build(NEEDS)?;
     for &series in &arguments.version {
         let release = Release::find(workspace, series)?;
         release.build()?;
@@ -153,7 +155,7 @@ impl Release {
         }
         announce(said.trim());
         let mut programs = if self.major == 3 {
-            test::build(workspace)?
+            crate::test::build(workspace)?
         } else {
             let mut build = workspace.cargo();
             build.args(["test", QUICK, "--package=widelane-provider"]);
@@ -165,7 +167,7 @@ impl Release {
             )?
         };
         programs.retain(|program| TESTED.contains(&program.package.as_str()));
-        runner::run(programs, &variables)
+        runner::run(programs, &Terms { variables: &variables, ..Terms::default() })
     }
 
     /// The environment in which programs find this release before the machine's.
@@ -202,6 +204,12 @@ fn linker_script(list: &str) -> Result<String> {
     }
     Ok(script)
 }
+
+/// What builds a release.
+const NEEDS: &[Need] = &[
+    Need::to_build("make", Proof::Program("make")),
+    Need::to_build("perl", Proof::Program("perl")),
+];
 
 /// What is built of a release.
 const PARTS: [&str; 5] =

@@ -9,11 +9,14 @@ use serde_json::Value;
 use crate::shell::capture;
 
 /// A test program.
+#[derive(Clone)]
 pub struct TestProgram {
     /// Name of its package, without the `widelane-` prefix.
     pub package: String,
-    /// Name of its target, without the prefix: the package's for unit tests.
+    /// Name of its target; `lib` or `bin` for unit tests.
     pub target: String,
+    /// Whether it was built with debug assertions.
+    pub is_checked: bool,
     /// Directory of the package, in which cargo runs it.
     pub directory: PathBuf,
     /// The program itself.
@@ -21,9 +24,10 @@ pub struct TestProgram {
 }
 
 impl TestProgram {
-    /// Its package and target, as its results name it.
+    /// Its package, target and profile, as its results name it.
     pub fn name(&self) -> String {
-        format!("{}/{}", self.package, self.target)
+        let suffix = if self.is_checked { " (checked)" } else { "" };
+        format!("{}/{}{suffix}", self.package, self.target)
     }
 
     /// Builds the tests that `cargo test` with its options names, and returns their programs.
@@ -44,10 +48,20 @@ impl TestProgram {
     fn read(message: &Value) -> Option<Self> {
         let path = message["executable"].as_str()?.into();
         let directory = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
-        let package = directory.file_name()?.to_str()?.to_owned();
-        let target = message["target"]["name"].as_str()?;
-        let target = target.strip_prefix("widelane_").unwrap_or(target).to_owned();
-        Some(TestProgram { package, target, directory, path })
+        // `…/lab/cli#widelane-lab@0.2.0`, or `…/xtask#0.2.0` where the directory has its name.
+        let (place, package) = message["package_id"].as_str()?.rsplit_once('#')?;
+        let package = match package.split_once('@') {
+            Some((name, _)) => name,
+            None => place.rsplit('/').next()?,
+        };
+        let package = package.strip_prefix("widelane-").unwrap_or(package).to_owned();
+        let target = match message["target"]["kind"][0].as_str()? {
+            "test" => message["target"]["name"].as_str()?,
+            "bin" => "bin",
+            _ => "lib",
+        };
+        let is_checked = message["profile"]["debug_assertions"] == true;
+        Some(TestProgram { package, target: target.to_owned(), is_checked, directory, path })
     }
 }
 
@@ -56,15 +70,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_named_without_the_prefix() {
-        let message = serde_json::json!({
-            "executable": "/house/target/quick/deps/all-0123",
-            "manifest_path": "/house/crates/crypto/Cargo.toml",
-            "target": { "name": "all" },
-        });
-        let program = TestProgram::read(&message).unwrap();
-        assert_eq!((program.package.as_str(), program.target.as_str()), ("crypto", "all"));
-        assert_eq!(program.directory, Path::new("/house/crates/crypto"));
+    fn programs_are_told_apart_by_their_names() {
+        let message = |directory: &str, package: &str, target: (&str, &str), is_checked: bool| {
+            serde_json::json!({
+                "executable": "/house/target/quick/deps/all-0123",
+                "manifest_path": format!("/house/{directory}/Cargo.toml"),
+                "package_id": format!("path+file:///house/{directory}#{package}"),
+                "profile": { "debug_assertions": is_checked },
+                "target": { "kind": [target.0], "name": target.1 },
+            })
+        };
+        for (message, name) in [
+            (message("lab/cli", "widelane-lab@0.2.0", ("test", "all"), false), "lab/all"),
+            (message("crates/cli", "widelane-cli@0.2.0", ("test", "all"), false), "cli/all"),
+            (message("crates/cli", "widelane-cli@0.2.0", ("bin", "widelane"), false), "cli/bin"),
+            (message("xtask", "0.2.0", ("bin", "xtask"), false), "xtask/bin"),
+            (message("crates/c", "widelane-c@0.2.0", ("test", "c"), false), "c/c"),
+            (message("crates/c", "widelane-c@0.2.0", ("cdylib", "widelane_c"), false), "c/lib"),
+            (
+                message("crates/batch", "widelane-batch@0.2.0", ("lib", "widelane_batch"), true),
+                "batch/lib (checked)",
+            ),
+        ] {
+            let program = TestProgram::read(&message).unwrap();
+            assert_eq!(program.name(), name);
+            assert!(program.directory.starts_with("/house"));
+        }
         let library = serde_json::json!({ "executable": null });
         assert!(TestProgram::read(&library).is_none());
     }

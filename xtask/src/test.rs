@@ -1,6 +1,7 @@
 //! Everything that has to pass, in one order, for people and machines alike.
 
 pub mod runner;
+pub mod supervise;
 
 use std::fmt;
 use std::process::Command;
@@ -12,6 +13,7 @@ use widelane_cpu::Room;
 
 use crate::programs::TestProgram;
 use crate::shell::{announce, announce_and_run, capture, cpu_model};
+use crate::test::runner::Terms;
 use crate::workspace::{QUICK, Workspace};
 use crate::{pages, setup, tidy};
 
@@ -51,14 +53,14 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
     let programs = clock.time("builds", || build_all(workspace))?;
     clock.time("tests", || {
         announce(&format!("{} test programs", programs.len()));
-        runner::run(programs, &[])
+        runner::run(programs.clone(), &Terms::default())
     })?;
     clock.time("examples in documentation", || test_documentation(workspace))?;
     if full && Room::Ifma256.is_supported() {
-        clock.time("servers without batches", || test_servers_without_batches(workspace))?;
+        clock.time("servers without batches", || test_servers_without_batches(&programs))?;
     }
     if full {
-        clock.time("stress with one certificate", || stress(workspace))?;
+        clock.time("stress with one certificate", || stress(&programs))?;
         clock.time("pages", || pages::look_at_all(workspace))?;
     }
     Ok(())
@@ -80,11 +82,9 @@ impl Clock {
 impl fmt::Display for Clock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total: Duration = self.0.iter().map(|(_, time)| *time).sum();
-        write!(formatter, "{} s:", total.as_secs())?;
-        for (part, time) in &self.0 {
-            write!(formatter, " {part} {},", time.as_secs())?;
-        }
-        Ok(())
+        let parts: Vec<_> =
+            self.0.iter().map(|(part, time)| format!("{part} {}", time.as_secs())).collect();
+        write!(formatter, "{} s: {}", total.as_secs(), parts.join(", "))
     }
 }
 
@@ -184,27 +184,19 @@ fn package(workspace: &Workspace) -> Result<()> {
     )
 }
 
-/// Servers with one certificate under stress; by the features of the whole workspace, so that
-/// nothing is compiled again.
-fn stress(workspace: &Workspace) -> Result<()> {
-    announce_and_run(
-        workspace
-            .cargo()
-            .args(["test", QUICK, "--workspace", "--exclude=widelane-kernels", "--test=all"])
-            .args(["--", "stress::", "--ignored"])
-            .env(BUILT, "yes"),
-    )
+/// Servers with one certificate under stress.
+fn stress(programs: &[TestProgram]) -> Result<()> {
+    let mut programs = programs.to_vec();
+    programs.retain(|program| program.name() == "integration/all");
+    runner::run(programs, &Terms { arguments: &["stress::", "--ignored"], ..Terms::default() })
 }
 
-fn test_servers_without_batches(workspace: &Workspace) -> Result<()> {
+fn test_servers_without_batches(programs: &[TestProgram]) -> Result<()> {
     announce("servers once more, as on a CPU whose operations cannot be batched");
-    announce_and_run(
-        workspace
-            .cargo()
-            .args(["test", QUICK, "--package=widelane-runtime", "--test=*", "--no-fail-fast"])
-            .env(BUILT, "yes")
-            .env(widelane_cpu::policy::BITWIDTH_VARIABLE, "128"),
-    )
+    let mut programs = programs.to_vec();
+    programs.retain(|program| program.package == "runtime" && program.target != "lib");
+    let narrow = [(widelane_cpu::policy::BITWIDTH_VARIABLE, "128".into())];
+    runner::run(programs, &Terms { variables: &narrow, ..Terms::default() })
 }
 
 /// What is built and tested as it is shipped: everything at once, for what is built of a package

@@ -3,28 +3,34 @@
 use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fmt;
-use std::process::{Command, Output, Stdio};
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::programs::TestProgram;
 use crate::test::BUILT;
 
 /// Packages whose tests mostly wait for servers, clients and clocks. The others compute.
-const WAITING: [&str; 5] = ["integration", "runtime", "loadgen", "provider", "cli"];
+const WAITING: [&str; 6] = ["integration", "runtime", "loadgen", "provider", "cli", "lab"];
 
-/// Programs that take a minute or more, the longest first: what begins late would run alone.
-const LONG: [&str; 11] = [
-    "integration/all",
+/// Programs that take half a minute or more, the longest first: what begins late would run alone.
+const LONG: [&str; 12] = [
     "runtime/servers",
-    "runtime/by_hand",
+    "integration/all",
+    "loadgen/all",
     "provider/in_process",
     "provider/qat",
     "provider/programs",
-    "loadgen/all",
+    "lab/all",
+    "runtime/by_hand",
     "crypto/all",
     "crypto/faults",
     "classify/all",
@@ -35,25 +41,42 @@ const LONG: [&str; 11] = [
 /// their measurements rejected.
 const MEASURING: &str = "measure";
 
-/// How many tests of such a program run at once: half of them wait for the end of a load.
-const MEASURING_THREADS: &str = "--test-threads=4";
+/// Programs in which more tests run at once than there may be CPUs: they wait for the end of a load
+/// or of a measurement.
+const MORE_THREADS: [&str; 3] = ["loadgen/all", "lab/all", "lab/measure"];
+const THREADS: &str = "--test-threads=4";
 
 /// How many seconds a program may take.
 const TIME_MAX: &str = "1200";
+
+/// What runs a program: this one, though a build may have put another in its place since.
+const SUPERVISED: [&str; 3] = ["/proc/self/exe", "supervise", TIME_MAX];
 
 /// The queues that workers begin with. Two programs that wait leave CPUs to one that computes.
 const WORKERS: [usize; 3] = [WAIT, WAIT, COMPUTE];
 const WAIT: usize = 0;
 const COMPUTE: usize = 1;
 
+/// What all programs get.
+#[derive(Default)]
+pub struct Terms<'a> {
+    /// In their environment.
+    pub variables: &'a [(&'a str, OsString)],
+    /// As arguments.
+    pub arguments: &'a [&'a str],
+}
+
 /// Runs all programs and shows what those that fail have printed, and when each ended and how long
 /// it took. Each worker begins with a queue and helps with the other in the end; then those that
 /// measure run one by one. The tests inside a program run on all CPUs, as the test harness has it.
-/// All programs get `variables` in their environment.
-pub fn run(programs: Vec<TestProgram>, variables: &[(&str, OsString)]) -> Result<()> {
+pub fn run(programs: Vec<TestProgram>, terms: &Terms<'_>) -> Result<()> {
+    run_by(&SUPERVISED, programs, terms)
+}
+
+fn run_by(supervisor: &[&str], programs: Vec<TestProgram>, terms: &Terms<'_>) -> Result<()> {
     let began = Instant::now();
     let failed = Mutex::new(Vec::new());
-    let run = |program: &TestProgram| Run::new(program, variables, began);
+    let run = |program: &TestProgram| Run::new(supervisor, program, terms, began);
     let (measuring, others): (Vec<_>, Vec<_>) =
         programs.into_iter().partition(|program| program.target == MEASURING);
     run_queues(queues(others).map(Mutex::new), &WORKERS, &run, &failed);
@@ -109,46 +132,90 @@ struct Run {
     lasted: Duration,
     /// How long after all programs began it ended.
     ended: Duration,
-    output: Result<Output>,
+    outcome: Result<Outcome>,
+}
+
+/// What became of it.
+struct Outcome {
+    status: ExitStatus,
+    /// CPU time of the program and all that it started.
+    used: Duration,
+    said: Vec<u8>,
 }
 
 impl Run {
     /// Runs a program as `cargo test` does, given when the first one began.
-    fn new(program: &TestProgram, variables: &[(&str, OsString)], all_began: Instant) -> Self {
-        let began = Instant::now();
-        // One that hangs is ended as by an assertion, so that what it has printed is shown.
-        let output = Command::new("timeout")
-            .args(["--foreground", "--signal=ABRT", "--kill-after=30", TIME_MAX])
+    fn new(
+        supervisor: &[&str],
+        program: &TestProgram,
+        terms: &Terms<'_>,
+        all_began: Instant,
+    ) -> Self {
+        let (began, name) = (Instant::now(), program.name());
+        let mut command = Command::new(supervisor[0]);
+        command
+            .args(&supervisor[1..])
             .arg(&program.path)
+            .args(MORE_THREADS.contains(&name.as_str()).then_some(THREADS))
+            .args(terms.arguments)
             .current_dir(&program.directory)
             .env("CARGO_MANIFEST_DIR", &program.directory)
             .env(BUILT, "yes")
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .args((program.target == MEASURING).then_some(MEASURING_THREADS))
-            .stdin(Stdio::null())
-            .output()
-            .with_context(|| format!("cannot start {}", program.path.display()));
-        Run { name: program.name(), lasted: began.elapsed(), ended: all_began.elapsed(), output }
+            .envs(terms.variables.iter().map(|(name, value)| (name, value)));
+        let outcome =
+            outcome(&mut command).with_context(|| format!("cannot run {}", program.path.display()));
+        Run { name, lasted: began.elapsed(), ended: all_began.elapsed(), outcome }
     }
 
     fn succeeded(&self) -> bool {
-        self.output.as_ref().is_ok_and(|output| output.status.success())
+        self.outcome.as_ref().is_ok_and(|outcome| outcome.status.success())
     }
+}
+
+/// Runs a command to its end. What it prints goes to memory: of a pipe, whatever it leaves behind
+/// would keep the other end. In a process group of its own it outlives a Ctrl-C for as long as it
+/// takes to clean up.
+fn outcome(command: &mut Command) -> Result<Outcome> {
+    let mut output = File::from(memfd_create("output", MemfdFlags::CLOEXEC)?);
+    command.process_group(0).stdin(Stdio::null());
+    let mut child = command.stdout(output.try_clone()?).stderr(output.try_clone()?).spawn()?;
+    let pid = Pid::from_child(&child);
+    // Before it is reaped, what it used can be read.
+    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;
+    let status = child.wait()?;
+    let mut said = Vec::new();
+    output.rewind()?;
+    output.read_to_end(&mut said)?;
+    Ok(Outcome { status, used: used_by_children(&stat), said })
+}
+
+/// The CPU time of what a process has waited for: fields 16 and 17 of its `stat`, in hundredths of
+/// a second.
+fn used_by_children(stat: &str) -> Duration {
+    let (_, behind_name) = stat.rsplit_once(") ").unwrap_or_default();
+    let fields = behind_name.split(' ').skip(13).take(2);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
 }
 
 impl fmt::Display for Run {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (Ok(output), false) = (&self.output, self.succeeded()) {
-            formatter.write_str(&String::from_utf8_lossy(&output.stdout))?;
-            formatter.write_str(&String::from_utf8_lossy(&output.stderr))?;
-        }
+        let Run { name, .. } = self;
         let [seconds, ended] = [self.lasted, self.ended].map(|time| time.as_secs_f64());
-        match &self.output {
-            Ok(output) if output.status.success() => {
-                writeln!(formatter, "    {}: passed in {seconds:.1} s, at {ended:.0} s", self.name)
+        match &self.outcome {
+            Ok(Outcome { status, used, .. }) if status.success() => {
+                let used = used.as_secs_f64();
+                writeln!(
+                    formatter,
+                    "    {name}: passed in {seconds:.1} s ({used:.1} s of CPU), at {ended:.0} s"
+                )
             }
-            Ok(output) => writeln!(formatter, "    {}: FAILED ({})", self.name, output.status),
-            Err(error) => writeln!(formatter, "    {}: FAILED ({error:#})", self.name),
+            Ok(Outcome { status, said, .. }) => {
+                formatter.write_str(&String::from_utf8_lossy(said))?;
+                writeln!(formatter, "    {name}: FAILED ({status})")
+            }
+            Err(error) => writeln!(formatter, "    {name}: FAILED ({error:#})"),
         }
     }
 }
@@ -159,7 +226,7 @@ mod tests {
 
     fn program(package: &str, path: &str) -> TestProgram {
         let [package, target] = [package, "all"].map(str::to_owned);
-        TestProgram { package, target, directory: "/".into(), path: path.into() }
+        TestProgram { package, target, is_checked: false, directory: "/".into(), path: path.into() }
     }
 
     #[test]
@@ -173,9 +240,25 @@ mod tests {
 
     #[test]
     fn every_program_runs_and_those_that_fail_are_named() {
-        run(vec![program("a", "/bin/true"), program("b", "/bin/true")], &[]).unwrap();
-        let programs = ["/bin/false", "/bin/true", "/nowhere"].map(|path| program("cli", path));
-        let error = run(programs.into(), &[]).unwrap_err().to_string();
-        assert_eq!(error, "tests fail in cli/all, cli/all");
+        let run = |programs: &[(&str, &str)]| {
+            let programs = programs.iter().map(|(package, path)| program(package, path));
+            run_by(&["env"], programs.collect(), &Terms::default())
+        };
+        run(&[("a", "/bin/true"), ("b", "/bin/true")]).unwrap();
+        let error = run(&[("cli", "/bin/false"), ("a", "/bin/true"), ("lab", "/nowhere")]);
+        let error = error.unwrap_err().to_string();
+        let names = ["tests fail in cli/all, lab/all", "tests fail in lab/all, cli/all"];
+        assert!(names.contains(&error.as_str()), "{error}");
+    }
+
+    #[test]
+    fn what_a_program_said_and_used_is_told() {
+        let mut command = Command::new("sh");
+        let turns = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        command.args(["-c", &format!("echo one; sh -c '{turns}'; echo two >&2; exit 1")]);
+        let outcome = outcome(&mut command).unwrap();
+        assert_eq!(String::from_utf8(outcome.said).unwrap(), "one\ntwo\n");
+        assert_eq!(outcome.status.code(), Some(1));
+        assert!(outcome.used > Duration::ZERO);
     }
 }

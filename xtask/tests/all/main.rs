@@ -1,0 +1,4 @@
+//! Chores from outside.
+
+mod supervise;
+mod x;
