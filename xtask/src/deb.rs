@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::chroot;
 use crate::shell::{announce, announce_and_run, capture, find_program};
 use crate::workspace::Workspace;
+use crate::{chroot, setup};
 
 /// What `cargo xtask deb` takes.
 #[derive(clap::Args)]
@@ -44,6 +44,7 @@ pub fn packages(workspace: &Workspace, built: bool) -> Result<Vec<PathBuf>> {
     if built {
         return found(&workspace.target.join("debian"));
     }
+    setup::run_to_build(&[])?;
     if find_program("cargo-deb").is_none() {
         bail!("cargo-deb makes the package: cargo install cargo-deb --locked");
     }

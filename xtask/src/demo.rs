@@ -22,5 +22,6 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         "`widelane` is {} here; docs/operate/ten-minutes.md goes on from here",
         program.display()
     ));
+    announce(&format!("report {}", report.display()));
     Ok(())
 }

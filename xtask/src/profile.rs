@@ -75,7 +75,7 @@ const SCENARIOS: [(&str, &[&str]); 4] = [
 
 /// Builds what is measured, watches both servers in each scenario, and prints a table.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
-    setup::run_for_tests()?;
+    setup::run()?;
     setup::meet(NEEDS)?;
     workspace.build()?;
     let directory = workspace.target.join("profile");

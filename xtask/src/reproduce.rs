@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run, capture, run as run_command};
 use crate::workspace::Workspace;
 
@@ -20,6 +21,7 @@ pub const SHIPPED: [(&str, &str); 5] = [
 
 /// Builds the last commit twice and compares what would be shipped.
 pub fn run(workspace: &Workspace) -> Result<()> {
+    setup::run_to_build(&[Need::to_build("binutils", Proof::Program("strip"))])?;
     let place = workspace.target.join("reproduce");
     if place.exists() {
         fs::remove_dir_all(&place)?;

@@ -8,6 +8,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run};
 use crate::workspace::Workspace;
 
@@ -25,6 +26,7 @@ const TRACES: &str = "crates/crypto/tests/constant_time";
 
 /// Looks for side channels in every way that we have; the report is what is printed.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
+    setup::run_to_build(&[Need::to_build("binutils", Proof::Program("objdump"))])?;
     if arguments.timing {
         announce("times of secrets that stay the same, and of secrets that change");
         let mut cargo = workspace.cargo();
@@ -45,12 +47,12 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let mut leaking = Vec::new();
     // Each is run alone: a leak in one hides none in others.
     for module in traces(workspace)? {
-        if let Err(error) = trace("crypto", &["constant_time", "--", &module]) {
+        if let Err(error) = trace("crypto", &["constant_time", "--", "--must-match", &module]) {
             eprintln!("    {error:#}");
             leaking.push(module);
         }
     }
-    announce("the emitted code of the rooms");
+    announce("the emitted code of kernels and secret, where it is not inlined into other crates");
     announce_and_run(workspace.cargo().args([
         "build",
         "--release",
