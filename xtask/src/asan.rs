@@ -30,14 +30,14 @@ pub fn run(workspace: &Workspace) -> Result<()> {
             );
         }
         announce(&format!("AddressSanitizer found nothing in processes: {}", watched.describe()));
-        return reports.remove();
+        return Ok(());
     }
-    let first = &watched.mistakes[0];
+    let (directory, first) = (reports.keep(), &watched.mistakes[0]);
     bail!(
         "AddressSanitizer ended {} processes; repair what it found. The reports are in {}, and the \
          first is:\n{first}",
         watched.mistakes.len(),
-        reports.directory.display()
+        directory.display()
     )
 }
 
@@ -169,7 +169,7 @@ fn default_options(reports: &Path) -> String {
     format!("const char *__asan_default_options(void) {{ return {options:?}; }}\n")
 }
 
-/// What AddressSanitizer writes, a file for each process.
+/// What AddressSanitizer writes, a file for each process; removed in the end unless it is kept.
 struct Reports {
     directory: PathBuf,
 }
@@ -200,8 +200,15 @@ impl Reports {
         Ok(())
     }
 
-    fn remove(&self) -> Result<()> {
-        Ok(fs::remove_dir_all(&self.directory)?)
+    /// Leaves the files where they are.
+    fn keep(mut self) -> PathBuf {
+        std::mem::take(&mut self.directory)
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 

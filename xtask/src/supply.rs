@@ -106,14 +106,22 @@ fn held(metadata: &Value) -> BTreeSet<&str> {
         .iter()
         .filter_map(|node| Some((node["id"].as_str()?, list(&node["deps"]))))
         .collect();
-    let mut left: Vec<&str> = list(&metadata["packages"])
+    let packages = list(&metadata["packages"]);
+    // What only the compiler runs, and all that it needs.
+    let is_macro = |package: &&Value| {
+        let kinds = list(&package["targets"]).iter().flat_map(|target| list(&target["kind"]));
+        kinds.into_iter().any(|kind| kind == "proc-macro")
+    };
+    let macros: BTreeSet<&str> =
+        packages.iter().filter(is_macro).filter_map(|package| package["id"].as_str()).collect();
+    let mut left: Vec<&str> = packages
         .iter()
         .filter(|package| SHIPPED.iter().any(|(shipped, _)| package["name"] == *shipped))
         .filter_map(|package| package["id"].as_str())
         .collect();
     let mut held = BTreeSet::new();
     while let Some(id) = left.pop() {
-        if held.insert(id) {
+        if !macros.contains(id) && held.insert(id) {
             let is_linked = |kind: &Value| kind["kind"].is_null();
             let dependencies = nodes.get(id).copied().unwrap_or_default().iter();
             left.extend(
@@ -138,8 +146,10 @@ mod tests {
     fn what_comes_from_elsewhere_is_listed_and_what_is_linked_is_told_apart() {
         let package = |name: &str, license: &str, source: Option<&str>| {
             let version = "1.0.0";
+            let kind = if name.ends_with("derive") { "proc-macro" } else { "lib" };
             json!({
-                "id": name, "name": name, "version": version, "license": license, "source": source
+                "id": name, "name": name, "version": version, "license": license, "source": source,
+                "targets": [{ "kind": [kind] }],
             })
         };
         let needs = |name: &str, kind: Option<&str>| {
@@ -153,13 +163,21 @@ mod tests {
                 package("itoa", "MIT", Some("registry")),
                 package("cc", "MIT", Some("registry")),
                 package("ring", "ISC", Some("registry")),
+                package("serde_derive", "MIT", Some("registry")),
+                package("syn", "MIT", Some("registry")),
             ],
             "resolve": { "nodes": [
                 {
                     "id": "widelane-cli",
                     "deps": [needs("serde", None), needs("ring", Some("dev"))],
                 },
-                { "id": "serde", "deps": [needs("itoa", None), needs("cc", Some("build"))] },
+                {
+                    "id": "serde",
+                    "deps": [
+                        needs("itoa", None), needs("cc", Some("build")), needs("serde_derive", None),
+                    ],
+                },
+                { "id": "serde_derive", "deps": [needs("syn", None)] },
             ]},
         });
         let bill = bill(&metadata);
@@ -169,8 +187,14 @@ mod tests {
             .map(|(name, scope)| (name.unwrap(), scope.unwrap()))
             .collect();
         let (required, excluded) = ("required", "excluded");
-        let expected =
-            [("serde", required), ("itoa", required), ("cc", excluded), ("ring", excluded)];
+        let expected = [
+            ("serde", required),
+            ("itoa", required),
+            ("cc", excluded),
+            ("ring", excluded),
+            ("serde_derive", excluded),
+            ("syn", excluded),
+        ];
         assert_eq!(listed, expected);
         assert_eq!(bill["components"][0]["purl"], "pkg:cargo/serde@1.0.0");
         assert_eq!(bill["components"][0]["licenses"][0]["expression"], "MIT OR Apache-2.0");

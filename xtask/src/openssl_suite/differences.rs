@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::openssl_suite::finishes;
 use crate::openssl_suite::tap::Outcome;
 
 /// A test that ends otherwise with the provider.
@@ -23,8 +24,9 @@ impl Difference {
         let tests: BTreeSet<&String> = natively.keys().chain(accelerated.keys()).collect();
         let mut differ = tests.into_iter().map(String::as_str).collect::<Vec<_>>();
         differ.retain(|test| natively.get(*test) != accelerated.get(*test));
-        let without_whole =
-            differ.iter().filter(|test| !differ.iter().any(|other| is_in(other, test)));
+        let without_whole = differ
+            .iter()
+            .filter(|test| **test == finishes() || !differ.iter().any(|other| is_in(other, test)));
         without_whole
             .map(|test| Difference {
                 recipe: recipe.to_owned(),
@@ -110,25 +112,27 @@ mod tests {
     }
 
     #[test]
-    fn of_a_test_with_parts_the_parts_differ() {
+    fn of_a_test_with_parts_the_parts_differ_and_whether_all_end() {
         use Outcome::{Failed, Passed};
         let natively = outcomes(&[
             ("1 - running x", Passed),
             ("x / 1 - inner", Passed),
             ("x / 2 - other", Passed),
             ("x / inner / 1 - a", Passed),
+            (&finishes(), Passed),
         ]);
         let accelerated = outcomes(&[
+            (&finishes(), Failed),
             ("1 - running x", Failed),
             ("x / 1 - inner", Failed),
             ("x / 2 - other", Passed),
         ]);
         let differences = Difference::between("test_x", &natively, &accelerated);
         let said: Vec<String> = differences.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            said,
-            ["test_x: x / inner / 1 - a passes natively, does not run with the provider"]
-        );
+        let (hangs, part) = (&said[0], &said[1]);
+        assert!(hangs.ends_with(" s passes natively, fails with the provider"), "{hangs}");
+        assert!(part.starts_with("test_x: x / inner / 1 - a passes natively, does not run"));
+        assert_eq!(said.len(), 2);
         assert!(Difference::between("test_x", &natively, &natively).is_empty());
     }
 }
