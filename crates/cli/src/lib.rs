@@ -38,7 +38,7 @@ Start with: widelane cpu; widelane compare --server nginx --quick
 Pages named docs/… are in the source, and in /usr/share/doc/widelane/ where a package put them.
 
 Exit status: 0 the job was done; 1 it was not, and the output says why; 2 the command line is wrong;
-3 what was measured gives no answer (compare, tune --check).
+3 what was measured gives no answer (compare, speed, tune --check).
 `widelane run` ends with the status of the program that it ran; 127 if there is no such program, 126
 if it cannot be executed.
 Colour is used on terminals only; NO_COLOR=1 turns it off.";
