@@ -1,9 +1,9 @@
 //! A gauge: a meter that keeps itself valid, for looks at the clock now and then.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use widelane_cpu::Machine;
+use widelane_cpu::clock::now_ns;
 
 use crate::meter::{Meter, MeterError};
 use crate::place;
@@ -16,17 +16,17 @@ use crate::time_stamps::{TimeStampFault, TimeStamps};
 #[derive(Debug)]
 pub struct Gauge {
     declared_khz: Option<u64>,
-    /// The time stamps, and when they were calibrated, refused or confirmed.
-    stamps: Option<(Instant, Result<TimeStamps, TimeStampFault>)>,
+    /// The time stamps, and when they were calibrated, refused or confirmed, in nanoseconds.
+    stamps: Option<(u64, Result<TimeStamps, TimeStampFault>)>,
     meters: BTreeMap<usize, Meter>,
 }
 
 /// How often the rate of the time stamps is confirmed.
-const CONFIRM_EVERY: Duration = Duration::from_mins(1);
+const CONFIRM_EVERY_NS: u64 = 60_000_000_000;
 
 /// How long a refusal of the time stamps holds: to calibrate them takes 16 ms, and a look at many
 /// CPUs asks for each of them.
-const REFUSED_FOR: Duration = Duration::from_millis(400);
+const REFUSED_FOR_NS: u64 = 400_000_000;
 
 impl Gauge {
     /// Sets up nothing yet.
@@ -53,8 +53,8 @@ impl Gauge {
 
     fn stamps(&mut self) -> Result<TimeStamps, TimeStampFault> {
         if let Some((at, stamps)) = self.stamps {
-            let holds_for = if stamps.is_ok() { CONFIRM_EVERY } else { REFUSED_FOR };
-            if at.elapsed() < holds_for {
+            let holds_for_ns = if stamps.is_ok() { CONFIRM_EVERY_NS } else { REFUSED_FOR_NS };
+            if now_ns().wrapping_sub(at) < holds_for_ns {
                 return stamps;
             }
             if stamps.is_ok() {
@@ -63,7 +63,7 @@ impl Gauge {
             }
         }
         let stamps = TimeStamps::calibrate(self.declared_khz);
-        self.stamps = Some((Instant::now(), stamps));
+        self.stamps = Some((now_ns(), stamps));
         stamps
     }
 
@@ -76,7 +76,7 @@ impl Gauge {
     pub fn confirm(&mut self) -> Result<(), TimeStampFault> {
         let Some((at, Ok(stamps))) = &mut self.stamps else { return Ok(()) };
         let confirmed = stamps.confirm();
-        *at = Instant::now();
+        *at = now_ns();
         if confirmed.is_err() {
             self.stamps = None;
             self.meters.clear();
@@ -89,59 +89,64 @@ impl Gauge {
 mod tests {
     use super::*;
 
-    /// A gauge that has metered, unless nothing can be metered here.
-    fn gauge() -> Option<Gauge> {
-        let mut gauge = Gauge::new(&Machine::detect());
-        let refused = gauge.meter().err();
-        refused.inspect(|why| eprintln!("not run: {why}")).is_none().then_some(gauge)
+    /// Tries a gauge that has metered, if that is possible here, on a thread that stays on its CPU.
+    fn with_gauge(test: impl FnOnce(Gauge) + Send + 'static) {
+        let on_one_cpu = || {
+            place::stay_on(place::here()).unwrap();
+            let mut gauge = Gauge::new(&Machine::detect());
+            match gauge.meter() {
+                Ok(_) => test(gauge),
+                Err(why) => eprintln!("not run: {why}"),
+            }
+        };
+        std::thread::spawn(on_one_cpu).join().unwrap();
     }
 
     /// Lets time pass for the time stamps.
-    fn pass(gauge: &mut Gauge, time: Duration) {
+    fn pass(gauge: &mut Gauge, ns: u64) {
         let (at, _) = gauge.stamps.as_mut().unwrap();
-        *at = at.checked_sub(time).unwrap();
+        *at = at.wrapping_sub(ns);
     }
 
     #[test]
     fn what_was_refused_is_tried_again() {
-        let Some(mut gauge) = gauge() else { return };
-        let fault = TimeStampFault::Frozen;
-        gauge.stamps = Some((Instant::now(), Err(fault)));
-        assert_eq!(gauge.meter(), Err(MeterError::TimeStamps(fault)));
-        pass(&mut gauge, REFUSED_FOR);
-        assert_ne!(gauge.meter(), Err(MeterError::TimeStamps(fault)));
+        with_gauge(|mut gauge| {
+            let fault = TimeStampFault::Frozen;
+            gauge.stamps = Some((now_ns(), Err(fault)));
+            assert_eq!(gauge.meter(), Err(MeterError::TimeStamps(fault)));
+            pass(&mut gauge, REFUSED_FOR_NS);
+            assert_ne!(gauge.meter(), Err(MeterError::TimeStamps(fault)));
+        });
     }
 
     #[test]
     fn a_machine_that_was_moved_is_metered_anew() {
-        let Some(mut gauge) = gauge() else { return };
-        let mut elsewhere = gauge.meter().unwrap().stamps();
-        let true_hz = elsewhere.hz;
-        elsewhere.hz *= 1.25;
-        let Ok(meter) = Meter::with_time_stamps(elsewhere) else { return };
-        gauge.stamps = Some((Instant::now(), Ok(elsewhere)));
-        gauge.meters = [(place::here(), meter)].into();
-        assert!(gauge.meter().is_ok(), "it is not time to ask");
-        pass(&mut gauge, CONFIRM_EVERY);
-        let told = gauge.meter();
-        assert!(matches!(told, Err(MeterError::TimeStamps(_))), "{told:?}");
-        let again = gauge.meter().map(|meter| meter.stamps().hz);
-        assert!(again.is_err() || again.is_ok_and(|hz| (hz / true_hz - 1.0).abs() < 0.01));
+        with_gauge(|mut gauge| {
+            let mut elsewhere = gauge.meter().unwrap().stamps();
+            let true_hz = elsewhere.hz;
+            elsewhere.hz *= 1.25;
+            gauge.stamps = Some((now_ns(), Ok(elsewhere)));
+            assert!(gauge.meter().is_ok(), "it is not time to ask");
+            pass(&mut gauge, CONFIRM_EVERY_NS);
+            let told = gauge.meter();
+            assert!(matches!(told, Err(MeterError::TimeStamps(_))), "{told:?}");
+            assert!(gauge.meters.is_empty());
+            let again = gauge.meter().map(|meter| meter.stamps().hz);
+            assert!(again.is_err() || again.is_ok_and(|hz| (hz / true_hz - 1.0).abs() < 0.01));
+        });
     }
 
     #[test]
     fn each_cpu_has_a_meter_of_its_own() {
-        std::thread::spawn(|| {
-            let Some(mut gauge) = gauge() else { return };
+        let cpus = place::allowed();
+        with_gauge(|mut gauge| {
             gauge.meters.clear();
             let mut metered = Vec::new();
-            for cpu in place::allowed() {
+            for cpu in cpus {
                 place::stay_on(cpu).unwrap();
                 metered.extend(gauge.meter().map(|_| cpu));
                 assert!(gauge.meters.keys().eq(&metered));
             }
-        })
-        .join()
-        .unwrap();
+        });
     }
 }

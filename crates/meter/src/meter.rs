@@ -46,8 +46,8 @@ pub enum MeterError {
     /// The links do not take the cycles they should.
     #[error(
         "the meter's self-check failed: a multiplication takes {ratio:.2} times as long as an \
-         addition, where 3.00 is right and 2.5 as little as a busy hyper-thread explains; {}, so no \
-         frequency is given", explain(*.ratio)
+         addition, where 3.00 is right and 2.5 as little as a busy hyper-thread explains; {}, so \
+         no frequency is given", explain(*.ratio)
     )]
     SelfCheck {
         /// What was found instead of 3.00.

@@ -78,8 +78,8 @@ const PARTS: usize = 4;
 const TOLERANCE: f64 = 0.002;
 
 impl TimeStamps {
-    /// Measures the rate against the raw monotonic clock, in some 16 ms; `declared_khz` is what CPU or
-    /// hypervisor say of it.
+    /// Measures the rate against the raw monotonic clock, in some 16 ms; `declared_khz` is what CPU
+    /// or hypervisor say of it.
     ///
     /// # Errors
     ///
