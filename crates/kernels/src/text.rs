@@ -4,6 +4,15 @@
 use core::marker::PhantomData;
 use core::ops::BitXor;
 
+/// Which way a text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Plaintext in, ciphertext out.
+    Seal,
+    /// Ciphertext in, plaintext out.
+    Open,
+}
+
 /// A message to be transformed: `len` bytes to read and as many to write, which are the same bytes
 /// or do not overlap.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use widelane_kernels::chacha20_poly1305::{
     BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, avx2, avx512, close, ifma256,
     ifma512, portable,
 };
-use widelane_kernels::text::Text;
+use widelane_kernels::text::{Direction, Text};
 use widelane_secret::wipe;
 
 use super::kernel::end_of;
@@ -150,8 +150,9 @@ impl Kernel {
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
     /// block that is not whole; stores the tag that the message has if it ends here.
     #[inline(always)]
-    pub(super) fn start<const SEAL: bool>(
+    pub(super) fn start(
         &self,
+        direction: Direction,
         session: &mut Session,
         aad: &[u8],
         text: Text<'_>,
@@ -160,17 +161,18 @@ impl Kernel {
     ) {
         let Session { nonce, poly, .. } = &mut *session;
         let end = end_of(text, last);
-        if !SEAL {
+        if direction == Direction::Open {
             end.copy_source(last);
         }
         let message = Message { key: &self.key, nonce, aad, text, tag };
         let choice = self.rooms.for_text(text.len());
-        in_room!(choice, |room, chacha| chacha::start::<SEAL>(
+        in_room!(choice, |room, chacha| chacha::start(
             room,
+            direction,
             message,
             poly.insert(Poly1305::default())
         ));
-        if SEAL {
+        if direction == Direction::Seal {
             end.copy_target(last);
         }
         session.advance(text);
@@ -182,11 +184,11 @@ impl Kernel {
     }
 
     /// Encrypts or decrypts whole blocks and authenticates the ciphertext.
-    pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
+    pub(super) fn crypt(&self, direction: Direction, session: &mut Session, text: Text<'_>) {
         let (nonce, counter) = (session.nonce, session.counter);
         let poly = self.poly(session);
-        in_room!(self.rooms.choice, |room, chacha| chacha::crypt::<SEAL>(
-            room, &self.key, &nonce, counter, poly, text
+        in_room!(self.rooms.choice, |room, chacha| chacha::crypt(
+            room, direction, &self.key, &nonce, counter, poly, text
         ));
         session.advance(text);
     }

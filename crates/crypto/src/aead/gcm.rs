@@ -4,7 +4,7 @@ use widelane_kernels::aes_gcm::{
     BLOCK_BYTES, Block, KeyBytes, Message, aesni, first_counter, later_counter, lengths_block,
     portable, vaes256, vaes512,
 };
-use widelane_kernels::text::Text;
+use widelane_kernels::text::{Direction, Text};
 use widelane_secret::wipe;
 
 use super::kernel::end_of;
@@ -79,7 +79,7 @@ impl Kernel {
                 Message { key, first, aad, text, tag }
             ));
         } else {
-            self.in_pieces::<true>(&mut self.begin(nonce), aad, text.apart(), tag);
+            self.in_pieces(Direction::Seal, &mut self.begin(nonce), aad, text.apart(), tag);
         }
     }
 
@@ -93,16 +93,17 @@ impl Kernel {
                 Message { key, first, aad, text, tag }
             ));
         } else {
-            self.in_pieces::<false>(&mut self.begin(nonce), aad, text.apart(), tag);
+            self.in_pieces(Direction::Open, &mut self.begin(nonce), aad, text.apart(), tag);
         }
     }
 
-    /// Seals (`SEAL`) or opens a message from the beginning on, and stores the tag that it has if
-    /// it ends here.
+    /// Seals or opens a message from the beginning on, and stores the tag that it has if it ends
+    /// here.
     #[cold]
     #[inline(never)]
-    fn in_pieces<const SEAL: bool>(
+    fn in_pieces(
         &self,
+        direction: Direction,
         session: &mut Session,
         aad: &[u8],
         text: Text<'_>,
@@ -110,7 +111,7 @@ impl Kernel {
     ) {
         let lengths = [aad.len(), text.len()].map(|bytes| bytes as u64);
         self.authenticate(session, aad);
-        self.crypt::<SEAL>(session, text);
+        self.crypt(direction, session, text);
         self.finish(&mut session.clone(), lengths[0], lengths[1], tag);
     }
 
@@ -139,8 +140,9 @@ impl Kernel {
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
     /// block that is not whole; stores the tag that the message has if it ends here.
     #[inline(always)]
-    pub(super) fn start<const SEAL: bool>(
+    pub(super) fn start(
         &self,
+        direction: Direction,
         session: &mut Session,
         aad: &[u8],
         text: Text<'_>,
@@ -149,19 +151,20 @@ impl Kernel {
     ) {
         let first = session.first;
         let end = end_of(text, last);
-        if !SEAL {
+        if direction == Direction::Open {
             end.copy_source(last);
         }
         if session.hashed {
-            self.in_pieces::<SEAL>(session, aad, text.apart(), tag);
+            self.in_pieces(direction, session, aad, text.apart(), tag);
         } else {
-            session.sum = in_room!(self, |room, key, gcm| gcm::start::<SEAL>(
+            session.sum = in_room!(self, |room, key, gcm| gcm::start(
                 room,
+                direction,
                 Message { key, first, aad, text, tag }
             ));
             session.advance(text);
         }
-        if SEAL {
+        if direction == Direction::Seal {
             end.copy_target(last);
         }
     }
@@ -188,10 +191,11 @@ impl Kernel {
     }
 
     /// Encrypts or decrypts whole blocks and hashes the ciphertext.
-    pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
+    pub(super) fn crypt(&self, direction: Direction, session: &mut Session, text: Text<'_>) {
         let counter = session.counter();
-        in_room!(self, |room, key, gcm| gcm::crypt::<SEAL>(
+        in_room!(self, |room, key, gcm| gcm::crypt(
             room,
+            direction,
             key,
             &counter,
             &mut session.sum,

@@ -5,7 +5,7 @@
 //! both have left the core, and a message would not begin before the one in front of it is done.
 
 use widelane_cpu::{Policy, Room};
-use widelane_kernels::text::Text;
+use widelane_kernels::text::{Direction, Text};
 
 use super::{
     Algorithm, HEADER_MASK_BYTES, HEADER_SAMPLE_BYTES, NONCE_BYTES, TAG_BYTES, chacha, gcm,
@@ -128,8 +128,9 @@ impl Kernel {
     /// Takes AAD and text of a message from the beginning on, and keeps the ciphertext of a last
     /// block that is not whole; stores the tag that the message has if it ends here.
     #[inline(always)]
-    pub(super) fn start<const SEAL: bool>(
+    pub(super) fn start(
         &self,
+        direction: Direction,
         session: &mut Session,
         aad: &[u8],
         text: Text<'_>,
@@ -138,7 +139,7 @@ impl Kernel {
     ) {
         let last = &mut last[..text.len() % self.block_bytes()];
         with_session!(self, session, |kernel, session| {
-            kernel.start::<SEAL>(session, aad, text, last, tag);
+            kernel.start(direction, session, aad, text, last, tag);
         });
     }
 
@@ -157,8 +158,8 @@ impl Kernel {
     }
 
     /// Encrypts or decrypts whole blocks and authenticates the ciphertext.
-    pub(super) fn crypt<const SEAL: bool>(&self, session: &mut Session, text: Text<'_>) {
-        with_session!(self, session, |kernel, session| kernel.crypt::<SEAL>(session, text));
+    pub(super) fn crypt(&self, direction: Direction, session: &mut Session, text: Text<'_>) {
+        with_session!(self, session, |kernel, session| kernel.crypt(direction, session, text));
     }
 
     /// Stores what the next block is encrypted with.

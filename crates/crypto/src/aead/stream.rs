@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 
+pub use widelane_kernels::text::Direction;
 use widelane_kernels::text::Text;
 use widelane_secret::wipe;
 
@@ -13,15 +14,6 @@ const AAD_BLOCK_BYTES: usize = 16;
 
 /// Bytes of AAD that are held back: whole blocks, for the header of any protocol.
 const AAD_HELD_MAX: usize = 4 * AAD_BLOCK_BYTES;
-
-/// Which way a stream goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Plaintext in, ciphertext out.
-    Seal,
-    /// Ciphertext in, plaintext out.
-    Open,
-}
 
 /// Messages in pieces: `start`, then any number of `aad`, then any number of `update`, then
 /// `finish` for the tag or `verify` with it.
@@ -219,42 +211,35 @@ impl<K: Borrow<Key>> Stream<K> {
         (self.text_bytes % self.block_bytes() as u64) as usize
     }
 
+    /// The first text, with all AAD if none was authenticated yet, or more of it.
     #[inline(always)]
     fn text(&mut self, text: Text<'_>) -> Result<(), AeadError> {
         let limit = self.key().algorithm.text_bytes_max();
         if self.text_bytes.saturating_add(text.len() as u64) > limit {
             return Err(AeadError::TextTooLong);
         }
-        match self.direction {
-            Direction::Seal => self.crypt::<true>(text),
-            Direction::Open => self.crypt::<false>(text),
-        }
-    }
-
-    /// The first text, with all AAD if none was authenticated yet, or more of it.
-    #[inline(always)]
-    fn crypt<const SEAL: bool>(&mut self, text: Text<'_>) -> Result<(), AeadError> {
         let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
         let kernel = &self.key.borrow().kernel;
         let aad = &self.aad[..self.aad_held];
         match self.phase {
             Phase::Aad if aad.len() as u64 == self.aad_bytes => {
-                kernel.start::<SEAL>(session, aad, text, &mut self.partial, &mut self.tag);
+                let (partial, tag) = (&mut self.partial, &mut self.tag);
+                kernel.start(self.direction, session, aad, text, partial, tag);
                 self.has_tag = true;
                 self.text_bytes = text.len() as u64;
             }
             Phase::Aad => {
                 kernel.authenticate(session, aad);
-                self.crypt_more::<SEAL>(text)?;
+                self.crypt_more(text)?;
             }
-            Phase::Text | Phase::Idle => self.crypt_more::<SEAL>(text)?,
+            Phase::Text | Phase::Idle => self.crypt_more(text)?,
         }
         self.phase = Phase::Text;
         Ok(())
     }
 
     /// The rest of the block that was begun, whole blocks, and the beginning of another one.
-    fn crypt_more<const SEAL: bool>(&mut self, text: Text<'_>) -> Result<(), AeadError> {
+    fn crypt_more(&mut self, text: Text<'_>) -> Result<(), AeadError> {
         let (held, block_bytes) = (self.held(), self.block_bytes());
         self.text_bytes += text.len() as u64;
         let mut rest = text;
@@ -267,16 +252,16 @@ impl<K: Borrow<Key>> Stream<K> {
                 self.stream_block()?;
             }
             let (head, behind) = rest.split_at(rest.len().min(block_bytes - held));
-            self.crypt_part::<SEAL>(held, head)?;
+            self.crypt_part(held, head)?;
             rest = behind;
         }
         self.has_tag = false;
         let (blocks, rest) = rest.split_at(rest.len() - rest.len() % block_bytes);
         let session = self.session.as_mut().ok_or(AeadError::OutOfOrder)?;
-        self.key.borrow().kernel.crypt::<SEAL>(session, blocks);
+        self.key.borrow().kernel.crypt(self.direction, session, blocks);
         if !rest.is_empty() {
             self.stream_block()?;
-            self.crypt_part::<SEAL>(0, rest)?;
+            self.crypt_part(0, rest)?;
         }
         Ok(())
     }
@@ -289,18 +274,15 @@ impl<K: Borrow<Key>> Stream<K> {
     }
 
     /// Bytes from `held` on of a block whose stream is at hand.
-    fn crypt_part<const SEAL: bool>(
-        &mut self,
-        held: usize,
-        text: Text<'_>,
-    ) -> Result<(), AeadError> {
+    fn crypt_part(&mut self, held: usize, text: Text<'_>) -> Result<(), AeadError> {
+        let is_sealed = self.direction == Direction::Seal;
         let end = held + text.len();
         let (partial, stream) = (&mut self.partial[held..end], &self.stream[held..end]);
         text.map(|block: &mut [u8; BLOCK_BYTES_MAX]| {
             for ((byte, partial), stream) in block.iter_mut().zip(partial).zip(stream) {
                 let input = *byte;
                 *byte ^= stream;
-                *partial = if SEAL { *byte } else { input };
+                *partial = if is_sealed { *byte } else { input };
             }
         });
         if end == self.block_bytes() {

@@ -62,11 +62,15 @@ macro_rules! engine {
             }
         }
 
-        /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
-        /// here, and returns the hash of AAD and text, a last block filled up with zeros.
-        pub fn start<const SEAL: bool>(room: $token, message: Message<'_, Key>) -> Block {
-            // SAFETY: as above.
-            let sum = unsafe { start_body::<SEAL>(message) };
+        /// Seals or opens a message that may go on: stores the tag that it has if it ends here,
+        /// and returns the hash of AAD and text, a last block filled up with zeros.
+        pub fn start(room: $token, direction: Direction, message: Message<'_, Key>) -> Block {
+            let sum = match direction {
+                // SAFETY: as above.
+                Direction::Seal => unsafe { start_body::<true>(message) },
+                // SAFETY: as above.
+                Direction::Open => unsafe { start_body::<false>(message) },
+            };
             if SPILLS {
                 wipe_spilled(room);
             }
@@ -92,17 +96,22 @@ macro_rules! engine {
             unsafe { absorb_body(key, sum, bytes) }
         }
 
-        /// Encrypts (`SEAL`) or decrypts blocks from `counter` on and adds the ciphertext to the
-        /// hash. A last block that is not whole is filled up with zeros for the hash.
-        pub fn crypt<const SEAL: bool>(
+        /// Encrypts or decrypts blocks from `counter` on and adds the ciphertext to the hash. A
+        /// last block that is not whole is filled up with zeros for the hash.
+        pub fn crypt(
             room: $token,
+            direction: Direction,
             key: &Key,
             counter: &Block,
             sum: &mut Block,
             text: Text<'_>,
         ) {
-            // SAFETY: as above.
-            unsafe { crypt_body::<SEAL>(key, counter, sum, text) }
+            match direction {
+                // SAFETY: as above.
+                Direction::Seal => unsafe { crypt_body::<true>(key, counter, sum, text) },
+                // SAFETY: as above.
+                Direction::Open => unsafe { crypt_body::<false>(key, counter, sum, text) },
+            }
             wipe_spilled(room);
         }
 

@@ -9,7 +9,7 @@ use super::field::FOLDING;
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message, later_counter, lengths_block};
 use crate::stack::wiped;
-use crate::text::Text;
+use crate::text::{Direction, Text};
 
 /// Words of stack that are cleared behind every call.
 const STACK: usize = 256;
@@ -48,12 +48,12 @@ fn expand_body(key: KeyBytes<'_>, made: &mut Key) {
 
 /// Seals: encrypts the text and stores the tag.
 pub fn seal(_room: (), message: Message<'_, Key>) {
-    start::<true>((), message);
+    start((), Direction::Seal, message);
 }
 
 /// Opens: decrypts the text and stores the tag that it should have come with.
 pub fn open(_room: (), message: Message<'_, Key>) {
-    start::<false>((), message);
+    start((), Direction::Open, message);
 }
 
 /// Seals one message after the other.
@@ -61,18 +61,18 @@ pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a, Key>>
     messages.for_each(|message| seal((), message));
 }
 
-/// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here,
-/// and returns the hash of AAD and text, a last block filled up with zeros.
-pub fn start<const SEAL: bool>(_room: (), message: Message<'_, Key>) -> Block {
-    wiped::<STACK, _>(|| start_body::<SEAL>(message))
+/// Seals or opens a message that may go on: stores the tag that it has if it ends here, and
+/// returns the hash of AAD and text, a last block filled up with zeros.
+pub fn start(_room: (), direction: Direction, message: Message<'_, Key>) -> Block {
+    wiped::<STACK, _>(|| start_body(direction, message))
 }
 
-fn start_body<const SEAL: bool>(message: Message<'_, Key>) -> Block {
+fn start_body(direction: Direction, message: Message<'_, Key>) -> Block {
     let Message { key, first, aad, text, tag } = message;
     let lengths = lengths_block(aad.len() as u64, text.len() as u64);
     let mut sum = [0; BLOCK_BYTES];
     absorb_body(key, &mut sum, aad);
-    crypt_body::<SEAL>(key, &later_counter(&first, 1), &mut sum, text);
+    crypt_body(direction, key, &later_counter(&first, 1), &mut sum, text);
     let mut closed = sum;
     absorb_body(key, &mut closed, &lengths);
     close_body(key, &mut closed);
@@ -109,19 +109,20 @@ fn absorb_body(key: &Key, sum: &mut Block, bytes: &[u8]) {
     }
 }
 
-/// Encrypts (`SEAL`) or decrypts blocks from `counter` on and adds the ciphertext to the hash. A
-/// last block that is not whole is filled up with zeros for the hash.
-pub fn crypt<const SEAL: bool>(
+/// Encrypts or decrypts blocks from `counter` on and adds the ciphertext to the hash. A last block
+/// that is not whole is filled up with zeros for the hash.
+pub fn crypt(
     _room: (),
+    direction: Direction,
     key: &Key,
     counter: &Block,
     sum: &mut Block,
     text: Text<'_>,
 ) {
-    wiped::<STACK, _>(|| crypt_body::<SEAL>(key, counter, sum, text));
+    wiped::<STACK, _>(|| crypt_body(direction, key, counter, sum, text));
 }
 
-fn crypt_body<const SEAL: bool>(key: &Key, counter: &Block, sum: &mut Block, text: Text<'_>) {
+fn crypt_body(direction: Direction, key: &Key, counter: &Block, sum: &mut Block, text: Text<'_>) {
     let (mut counter, mut text) = (*counter, text);
     while !text.is_empty() {
         let bytes = text.len().min(CHUNK_BYTES);
@@ -129,13 +130,13 @@ fn crypt_body<const SEAL: bool>(key: &Key, counter: &Block, sum: &mut Block, tex
         let mut stream = core::array::from_fn(|index| later_counter(&counter, index as u32));
         key.cipher.encrypt(&mut stream);
         chunk.map(|block: &mut [u8; CHUNK_BYTES]| {
-            if !SEAL {
+            if direction == Direction::Open {
                 absorb_body(key, sum, &block[..bytes]);
             }
             for (byte, stream) in block.iter_mut().zip(stream.as_flattened()) {
                 *byte ^= stream;
             }
-            if SEAL {
+            if direction == Direction::Seal {
                 absorb_body(key, sum, &block[..bytes]);
             }
         });

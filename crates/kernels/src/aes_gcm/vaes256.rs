@@ -15,7 +15,7 @@ use super::field::{self, Element};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message};
 use crate::stack::wipe_frame;
-use crate::text::Text;
+use crate::text::{Direction, Text};
 
 /// Whether registers may not hold all that is secret of a whole message: they are scarce.
 const SPILLS: bool = true;

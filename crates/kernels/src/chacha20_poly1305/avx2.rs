@@ -17,7 +17,7 @@ use super::{
     last_words, whole_blocks,
 };
 use crate::stack::wipe_stack;
-use crate::text::Text;
+use crate::text::{Direction, Text};
 
 engine! {
     Avx2,

@@ -48,18 +48,27 @@ macro_rules! engine {
 
         /// Seals: encrypts the text and stores the tag.
         pub fn seal(room: $token, message: Message<'_>) {
-            start::<true>(room, message, &mut Poly1305::default());
+            start(room, Direction::Seal, message, &mut Poly1305::default());
         }
 
         /// Opens: decrypts the text and stores the tag that it should have come with.
         pub fn open(room: $token, message: Message<'_>) {
-            start::<false>(room, message, &mut Poly1305::default());
+            start(room, Direction::Open, message, &mut Poly1305::default());
         }
 
-        /// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends
-        /// here, and in `poly` the authenticator of AAD and whole blocks of text.
-        pub fn start<const SEAL: bool>(room: $token, message: Message<'_>, poly: &mut Poly1305) {
-            start_by::<SEAL>(room, message, poly, Ways::of_this_cpu());
+        /// Seals or opens a message that may go on: stores the tag that it has if it ends here,
+        /// and in `poly` the authenticator of AAD and whole blocks of text.
+        pub fn start(
+            room: $token,
+            direction: Direction,
+            message: Message<'_>,
+            poly: &mut Poly1305,
+        ) {
+            let ways = Ways::of_this_cpu();
+            match direction {
+                Direction::Seal => start_by::<true>(room, message, poly, ways),
+                Direction::Open => start_by::<false>(room, message, poly, ways),
+            }
         }
 
         /// As [`start`], in `ways` that need not be those of this CPU.
@@ -175,18 +184,26 @@ macro_rules! engine {
             wipe_stack::<SHORT_STACK_OF_ROOM>();
         }
 
-        /// Encrypts (`SEAL`) or decrypts whole blocks from `counter` on and authenticates the
-        /// ciphertext.
-        pub fn crypt<const SEAL: bool>(
+        /// Encrypts or decrypts whole blocks from `counter` on and authenticates the ciphertext.
+        pub fn crypt(
             room: $token,
+            direction: Direction,
             key: &Key,
             nonce: &[u8; NONCE_BYTES],
             counter: u32,
             poly: &mut Poly1305,
             text: Text<'_>,
         ) {
-            // SAFETY: as above.
-            unsafe { crypt_body::<SEAL>(room, key, nonce, counter, poly, text) }
+            match direction {
+                // SAFETY: as above.
+                Direction::Seal => unsafe {
+                    crypt_body::<true>(room, key, nonce, counter, poly, text);
+                },
+                // SAFETY: as above.
+                Direction::Open => unsafe {
+                    crypt_body::<false>(room, key, nonce, counter, poly, text);
+                },
+            }
             wipe_stack::<LONG_STACK_OF_ROOM>();
         }
 

@@ -21,7 +21,7 @@ use super::{
 use crate::lanes::Ifma256x4;
 use crate::registers::Register;
 use crate::stack::wipe_stack;
-use crate::text::Text;
+use crate::text::{Direction, Text};
 
 engine! {
     Ifma256,

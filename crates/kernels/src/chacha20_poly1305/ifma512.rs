@@ -21,7 +21,7 @@ use super::{
 use crate::lanes::Ifma512x8;
 use crate::registers::Register;
 use crate::stack::wipe_stack;
-use crate::text::Text;
+use crate::text::{Direction, Text};
 
 /// Whether a text takes less time in `ifma256` on this CPU, where wide registers take two turns
 /// (Zen 4).

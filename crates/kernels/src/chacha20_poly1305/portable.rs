@@ -9,16 +9,16 @@ use super::{
     last_words,
 };
 use crate::stack::wipe_stack;
-use crate::text::Text;
+use crate::text::{Direction, Text};
 
 /// Seals: encrypts the text and stores the tag.
 pub fn seal(_room: (), message: Message<'_>) {
-    start::<true>((), message, &mut Poly1305::default());
+    start((), Direction::Seal, message, &mut Poly1305::default());
 }
 
 /// Opens: decrypts the text and stores the tag that it should have come with.
 pub fn open(_room: (), message: Message<'_>) {
-    start::<false>((), message, &mut Poly1305::default());
+    start((), Direction::Open, message, &mut Poly1305::default());
 }
 
 /// Seals one message after the other.
@@ -26,25 +26,25 @@ pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a>>) {
     messages.for_each(|message| seal((), message));
 }
 
-/// Seals (`SEAL`) or opens a message that may go on: stores the tag that it has if it ends here,
-/// and in `poly` the authenticator of AAD and whole blocks of text.
-pub fn start<const SEAL: bool>(_room: (), message: Message<'_>, poly: &mut Poly1305) {
-    start_body::<SEAL>(message, poly);
+/// Seals or opens a message that may go on: stores the tag that it has if it ends here, and in
+/// `poly` the authenticator of AAD and whole blocks of text.
+pub fn start(_room: (), direction: Direction, message: Message<'_>, poly: &mut Poly1305) {
+    start_body(direction, message, poly);
     wipe_stack::<SHORT_STACK>();
 }
 
 /// Not inlined, so that what it has on the stack lies below its door.
 #[inline(never)]
-fn start_body<const SEAL: bool>(message: Message<'_>, poly: &mut Poly1305) {
+fn start_body(direction: Direction, message: Message<'_>, poly: &mut Poly1305) {
     let Message { key, nonce, aad, text, tag } = message;
     begin((), key, nonce, poly);
     poly.absorb(aad);
     let end = last_block(text);
     let (blocks, _) = text.split_at(text.len() - end.len());
-    crypt::<SEAL>((), key, nonce, 1, poly, blocks);
+    crypt((), direction, key, nonce, 1, poly, blocks);
     let mut last = poly.clone();
     let counter = 1 + (blocks.len() / BLOCK_BYTES) as u32;
-    crypt::<SEAL>((), key, nonce, counter, &mut last, end);
+    crypt((), direction, key, nonce, counter, &mut last, end);
     *tag = close(&last, &[], aad.len() as u64, text.len() as u64);
 }
 
@@ -61,10 +61,11 @@ pub fn absorb(_room: (), poly: &mut Poly1305, bytes: &[u8]) {
     poly.absorb(bytes);
 }
 
-/// Encrypts (`SEAL`) or decrypts blocks from `counter` on and authenticates the ciphertext. A last
-/// block that is not whole is filled up with zeros for that.
-pub fn crypt<const SEAL: bool>(
+/// Encrypts or decrypts blocks from `counter` on and authenticates the ciphertext. A last block that
+/// is not whole is filled up with zeros for that.
+pub fn crypt(
     room: (),
+    direction: Direction,
     key: &Key,
     nonce: &[u8; NONCE_BYTES],
     counter: u32,
@@ -78,13 +79,13 @@ pub fn crypt<const SEAL: bool>(
         let mut stream = [0; BLOCK_BYTES];
         stream_block(room, key, nonce, counter, &mut stream);
         chunk.map(|block: &mut [u8; BLOCK_BYTES]| {
-            if !SEAL {
+            if direction == Direction::Open {
                 poly.absorb(&block[..bytes]);
             }
             for (byte, stream) in block.iter_mut().zip(&stream) {
                 *byte ^= stream;
             }
-            if SEAL {
+            if direction == Direction::Seal {
                 poly.absorb(&block[..bytes]);
             }
         });
