@@ -58,6 +58,8 @@ fn the_narrowest_room_has_a_kernel_for_a_single_signature() {
         let lanes = lanes_of(room);
         let expected = if lanes == 1 { vec![] } else { vec![(1, room), (lanes, room)] };
         assert_eq!(kernels(policy), expected, "{room}");
+        let (one, signer) = (Ec::for_one(policy), Ec::sign_for_one(policy));
+        assert_eq!((one.lanes(), signer.lanes(), signer.room()), (lanes, 1, one.room()), "{room}");
     });
     if supported().contains(&Room::Ifma256) && supported().contains(&Room::Ifma512) {
         let expected = [(1, Room::Ifma256), (4, Room::Ifma256), (8, Room::Ifma512)];
