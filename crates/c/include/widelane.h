@@ -49,7 +49,7 @@ typedef enum widelane_status {
    */
   WIDELANE_STATUS_DEFECT = 7,
   /**
-   * A key is damaged, or of a kind that is not accelerated.
+   * A key is damaged, or of a kind that is not supported.
    */
   WIDELANE_STATUS_KEY = 8,
   /**
@@ -504,7 +504,7 @@ typedef struct widelane_ec_generate_job {
    */
   uint8_t *public_key;
   /**
-   * How many bytes there are for it: two coordinates and one.
+   * How many bytes there are for it: two coordinates and one. If not, nothing is written.
    */
   size_t public_key_length;
   /**
@@ -530,7 +530,7 @@ typedef struct widelane_ec_derive_job {
    */
   uint8_t *shared;
   /**
-   * How many bytes there are for it: one coordinate.
+   * How many bytes there are for it: one coordinate. If not, nothing is written.
    */
   size_t shared_length;
   /**
@@ -564,7 +564,7 @@ typedef struct widelane_ec_sign_job {
    */
   uint8_t *signature;
   /**
-   * How many bytes there are for it: two coordinates.
+   * How many bytes there are for it: two coordinates. If not, nothing is written.
    */
   size_t signature_length;
   /**
@@ -853,7 +853,7 @@ typedef struct widelane_rsa_job {
    */
   const uint8_t *input;
   /**
-   * Where the result goes; zeros if there is none.
+   * Where the result goes; zeros if there is none, and left as it is if `length` is wrong.
    */
   uint8_t *output;
   /**

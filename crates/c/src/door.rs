@@ -20,15 +20,87 @@ pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Status>) -> Status {
     }
 }
 
+/// The memory that a pointer of C points to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// The pointer's name.
+    name: &'static str,
+    start: usize,
+    bytes: usize,
+    is_written: bool,
+}
+
+impl Span {
+    /// What [`reference()`] makes a reference of.
+    pub(crate) fn reference<T>(name: &'static str, pointer: *const T) -> Self {
+        Span::array(name, pointer, 1)
+    }
+
+    /// What [`exclusive()`] makes a reference of.
+    pub(crate) fn exclusive<T>(name: &'static str, pointer: *mut T) -> Self {
+        Span::places(name, pointer, 1)
+    }
+
+    /// What [`array()`] makes a slice of.
+    pub(crate) fn array<T>(name: &'static str, first: *const T, count: usize) -> Self {
+        let bytes = count.saturating_mul(size_of::<T>());
+        Span { name, start: first.addr(), bytes, is_written: false }
+    }
+
+    /// What [`places()`] makes a slice of.
+    pub(crate) fn places<T>(name: &'static str, first: *mut T, count: usize) -> Self {
+        Span { is_written: true, ..Span::array(name, first, count) }
+    }
+
+    /// Whether there can be such memory.
+    fn check(&self) -> Result<(), String> {
+        let Span { name, start, bytes, .. } = *self;
+        if bytes > isize::MAX.cast_unsigned() {
+            return Err(format!("{name} cannot have {bytes} bytes"));
+        }
+        if start == 0 && bytes > 0 {
+            return Err(format!("{name} is null"));
+        }
+        Ok(())
+    }
+
+    fn overlaps(&self, other: &Span) -> bool {
+        let end = |span: &Span| span.start.saturating_add(span.bytes);
+        self.start.max(other.start) < end(self).min(end(other))
+    }
+}
+
+/// Checks the pointers of one job, before any reference is made of them: what is written must not
+/// overlap anything else.
+pub(crate) fn apart(spans: &[Span]) -> Result<(), String> {
+    for (index, span) in spans.iter().enumerate() {
+        span.check()?;
+        for other in &spans[..index] {
+            if (span.is_written || other.is_written) && span.overlaps(other) {
+                return Err(format!("{} and {} overlap", other.name, span.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks a pointer that has no name.
+fn check(span: Span) -> Result<(), Status> {
+    span.check().map_err(|reason| Status::Argument.because(reason))
+}
+
+/// What a pointer without a name is called.
+const POINTER: &str = "a pointer";
+
 /// What a pointer of C points to.
 ///
 /// # Safety
 ///
 /// It is null, or points to a value that is not changed while the reference is in use.
 pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
-    // SAFETY: the caller vouches for it.
-    let reference = unsafe { pointer.as_ref() };
-    reference.ok_or_else(|| Status::Argument.because("a pointer is null"))
+    check(Span::reference(POINTER, pointer))?;
+    // SAFETY: it is not null, and the caller vouches for the rest.
+    Ok(unsafe { &*pointer })
 }
 
 /// As [`reference()`], for a value that the caller has for itself.
@@ -37,9 +109,9 @@ pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, Status
 ///
 /// It is null, or points to a value that is not used otherwise while the reference is in use.
 pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Status> {
-    // SAFETY: the caller vouches for it.
-    let reference = unsafe { pointer.as_mut() };
-    reference.ok_or_else(|| Status::Argument.because("a pointer is null"))
+    check(Span::exclusive(POINTER, pointer))?;
+    // SAFETY: it is not null, and the caller vouches for the rest.
+    Ok(unsafe { &mut *pointer })
 }
 
 /// An array of C; null is as good as no element.
@@ -48,12 +120,12 @@ pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Stat
 ///
 /// There are `count` elements, which are not changed while the slice is in use.
 pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize) -> Result<&'a [T], Status> {
-    match (first.is_null(), count) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Status::Argument.because("a pointer is null")),
-        // SAFETY: the caller vouches for it.
-        (false, _) => Ok(unsafe { slice::from_raw_parts(first, count) }),
+    check(Span::array(POINTER, first, count))?;
+    if count == 0 {
+        return Ok(&[]);
     }
+    // SAFETY: it is not null, and the caller vouches for the rest.
+    Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
 /// As [`array()`], to be written to.
@@ -62,12 +134,12 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize) -> Result<&'a [
 ///
 /// There are `count` elements, which are not used otherwise while the slice is in use.
 pub(crate) unsafe fn places<'a, T>(first: *mut T, count: usize) -> Result<&'a mut [T], Status> {
-    match (first.is_null(), count) {
-        (_, 0) => Ok(&mut []),
-        (true, _) => Err(Status::Argument.because("a pointer is null")),
-        // SAFETY: the caller vouches for it.
-        (false, _) => Ok(unsafe { slice::from_raw_parts_mut(first, count) }),
+    check(Span::places(POINTER, first, count))?;
+    if count == 0 {
+        return Ok(&mut []);
     }
+    // SAFETY: it is not null, and the caller vouches for the rest.
+    Ok(unsafe { slice::from_raw_parts_mut(first, count) })
 }
 
 /// A text of C.

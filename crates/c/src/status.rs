@@ -25,7 +25,7 @@ pub enum Status {
     NoSuchRule = 6,
     /// A defect of this library; please report it.
     Defect = 7,
-    /// A key is damaged, or of a kind that is not accelerated.
+    /// A key is damaged, or of a kind that is not supported.
     Key = 8,
     /// A tag, a signature, a record or a peer's key is not a good one.
     Rejected = 9,

@@ -113,6 +113,21 @@ static int refused_keys(const widelane_crypto *crypto) {
     return 0;
 }
 
+/* A job whose output overlaps something else of it is refused, and nothing is written: a good
+   status with a wrong result is what must not be. The pointer has its own value again then. */
+#define CHECK_APART(jobs, output, place, reason, call)                                            \
+    do {                                                                                          \
+        unsigned char before[LONGEST];                                                            \
+        unsigned char *own = (unsigned char *)(jobs)[3].output;                                   \
+        void *overlapping = (void *)(uintptr_t)(place);                                           \
+        memcpy(before, overlapping, 16);                                                          \
+        (jobs)[3].output = overlapping;                                                           \
+        CHECK_REFUSED(jobs, call);                                                                \
+        CHECK(memcmp(before, overlapping, 16) == 0);                                              \
+        CHECK(strcmp(widelane_last_error(), "job 3: " reason " overlap") == 0);                   \
+        (jobs)[3].output = (void *)own;                                                           \
+    } while (0)
+
 static int hashes(const widelane_crypto *crypto) {
     for (uint32_t algorithm = 0; algorithm <= WIDELANE_HASH_ALGORITHM_SHA512; algorithm++) {
         const EVP_MD *hash = hash_of(algorithm);
@@ -131,6 +146,15 @@ static int hashes(const widelane_crypto *crypto) {
             CHECK(EVP_Digest(texts[i], length_of(i), expected, NULL, hash, NULL));
             CHECK(jobs[i].status == OK && memcmp(places[i], expected, bytes) == 0);
         }
+        CHECK_APART(jobs, digest, jobs[3].message + jobs[3].message_length - 1, "message and digest",
+                    widelane_hash_many(crypto, algorithm, jobs, JOBS));
+        jobs[2].message_length = SIZE_MAX;
+        CHECK_REFUSED(jobs, widelane_hash_many(crypto, algorithm, jobs, JOBS));
+        CHECK(strstr(widelane_last_error(), "job 2: message cannot have") != NULL);
+        jobs[2].message_length = length_of(2);
+        /* Nothing overlaps nothing, and neighbours lie apart. */
+        jobs[1].message = places[1] + 1, jobs[1].message_length = 0;
+        jobs[2].message = places[2] - 1, jobs[2].message_length = 1;
         jobs[3].digest_length--;
         CHECK(widelane_hash_many(crypto, algorithm, jobs, JOBS) == ARGUMENT);
         CHECK(jobs[3].status == ARGUMENT && jobs[4].status == OK);
@@ -141,6 +165,8 @@ static int hashes(const widelane_crypto *crypto) {
             CHECK(HMAC(hash, texts[1], 150, texts[i], length_of(i), expected, NULL));
             CHECK(tags[i].status == OK && memcmp(places[i], expected, bytes) == 0);
         }
+        CHECK_APART(tags, tag, tags[3].message, "message and tag",
+                    widelane_hmac_tag_many(tags, JOBS));
         tags[2].tag_length = bytes / 2;
         CHECK(widelane_hmac_verify_many(tags, JOBS) == OK);
         places[5][1] ^= 1;
@@ -201,8 +227,13 @@ static int aeads(const widelane_crypto *crypto) {
         CHECK(widelane_aead_open_many(jobs, JOBS) == REJECTED);
         CHECK(jobs[7].status == REJECTED && memcmp(sealed[7], zeros, length_of(7)) == 0);
         CHECK(jobs[8].status == OK && memcmp(sealed[8], texts[8], length_of(8)) == 0);
+        CHECK_APART(jobs, tag, jobs[3].text + 1, "text and tag",
+                    widelane_aead_seal_many(jobs, JOBS));
+        CHECK_APART(jobs, text, jobs[3].aad + 12, "aad and text",
+                    widelane_aead_open_many(jobs, JOBS));
         jobs[1].nonce = NULL;
         CHECK_REFUSED(jobs, widelane_aead_seal_many(jobs, JOBS));
+        CHECK(strcmp(widelane_last_error(), "job 1: nonce is null") == 0);
         CHECK(memcmp(sealed[8], texts[8], length_of(8)) == 0);
         widelane_aead_key_free(key);
     }
@@ -255,6 +286,8 @@ static int cbc_hmacs(const widelane_crypto *crypto) {
                 .kind = 23, .record = records[i], .text_length = length_of(i), .status = 99,
                 .record_length = widelane_cbc_hmac_record_bytes(key, length_of(i))};
         }
+        CHECK_APART(jobs, record, jobs[3].iv + 15, "iv and record",
+                    widelane_cbc_hmac_seal_many(jobs, JOBS));
         CHECK(widelane_cbc_hmac_seal_many(jobs, JOBS) == OK);
         for (int i = 0; i < JOBS; i++) {
             CHECK(jobs[i].status == OK && is_record(mode, &jobs[i], texts[i], length_of(i)));
@@ -326,9 +359,16 @@ static int rsa(const widelane_crypto *crypto) {
         CHECK(EVP_DigestVerify(context, signatures[i], 256, texts[i], LONGEST) == 1);
         EVP_MD_CTX_free(context);
     }
+    CHECK_APART(jobs, output, jobs[3].input, "input and output",
+                widelane_rsa_private_batch(crypto, jobs, JOBS));
     memset(encoded[5], 0xff, 256);
     CHECK(widelane_rsa_private_batch(crypto, jobs, JOBS) == ARGUMENT);
     CHECK(jobs[5].status == ARGUMENT && jobs[6].status == OK && signatures[5][9] == 0);
+    /* Of a wrong length no output is cleared, which has not as many bytes then. */
+    memset(signatures[6], 7, 256);
+    jobs[6].length = 255;
+    CHECK(widelane_rsa_private_batch(crypto, &jobs[6], 1) == ARGUMENT);
+    CHECK(signatures[6][0] == 7 && signatures[6][254] == 7);
     CHECK_REFUSED(jobs, widelane_rsa_private_batch(NULL, jobs, JOBS));
     widelane_rsa_key_free(key);
     EVP_PKEY_free(theirs);
@@ -413,15 +453,28 @@ static int curves(const widelane_crypto *crypto) {
         results[18][3] ^= 1;
         CHECK(widelane_ec_verify_batch(crypto, verify, JOBS) == REJECTED);
         CHECK(verify[18].status == REJECTED && verify[17].status == OK);
-        /* A length that is not the curve's is the caller's mistake, whatever the job. */
-        generate[2].public_key_length--, derive[3].shared_length--;
-        sign[5].signature_length--, verify[5].signature_length--;
+        CHECK_APART(generate, public_key, generate[3].private_key, "private_key and public_key",
+                    widelane_ec_generate_batch(crypto, generate, JOBS));
+        CHECK_APART(derive, shared, derive[3].peer, "peer and shared",
+                    widelane_ec_derive_batch(crypto, derive, JOBS));
+        CHECK_APART(sign, signature, sign[3].digest + 31, "digest and signature",
+                    widelane_ec_sign_batch(crypto, sign, JOBS));
+        CHECK_APART(sign, signature, sign[3].entropy, "entropy and signature",
+                    widelane_ec_sign_batch(crypto, sign, JOBS));
+        /* A length that is not the curve's is the caller's mistake, whatever the job, and no place
+           is cleared as far as it says. */
+        generate[2].public_key_length = (size_t)1 << 40, derive[3].shared_length--;
+        sign[5].signature_length++, verify[5].signature_length--;
+        memset(points[2], 7, sizeof points[2]), memset(results[3], 7, sizeof results[3]);
+        sign[5].signature = points[2];
         CHECK(widelane_ec_generate_batch(crypto, generate, JOBS) == ARGUMENT);
         CHECK(generate[2].status == ARGUMENT && generate[3].status == OK);
         CHECK(widelane_ec_derive_batch(crypto, derive, JOBS) == ARGUMENT);
         CHECK(derive[3].status == ARGUMENT && derive[4].status == OK);
+        CHECK(results[3][0] == 7);
         CHECK(widelane_ec_sign_batch(crypto, sign, JOBS) == ARGUMENT);
         CHECK(sign[5].status == ARGUMENT && sign[6].status == OK);
+        CHECK(points[2][0] == 7 && points[2][96] == 7);
         CHECK(widelane_ec_verify_batch(crypto, verify, JOBS) == ARGUMENT);
         CHECK(verify[5].status == ARGUMENT && verify[6].status == OK);
         CHECK(strstr(widelane_last_error(), "job 5: a length") != NULL);
@@ -462,6 +515,10 @@ static int curve25519(const widelane_crypto *crypto) {
         CHECK(derives(theirs[i], theirs[JOBS - 1 - i], expected, 32));
         CHECK(derive[i].status == OK && memcmp(secrets[i], expected, 32) == 0);
     }
+    CHECK_APART(generate, public_key, generate[3].private_key, "private_key and public_key",
+                widelane_x25519_generate_batch(crypto, generate, JOBS));
+    CHECK_APART(derive, shared, derive[3].peer + 1, "peer and shared",
+                widelane_x25519_derive_batch(crypto, derive, JOBS));
     memset(points[0], 0, 32);
     CHECK(widelane_x25519_derive_batch(crypto, derive, JOBS) == REJECTED);
     CHECK(derive[JOBS - 1].status == REJECTED && derive[0].status == OK);
@@ -483,6 +540,8 @@ static int curve25519(const widelane_crypto *crypto) {
         EVP_MD_CTX_free(context);
         EVP_PKEY_free(key);
     }
+    CHECK_APART(sign, signature, sign[3].message + 1, "message and signature",
+                widelane_ed25519_sign_batch(crypto, sign, JOBS));
     CHECK(widelane_ed25519_verify_batch(crypto, verify, JOBS) == OK);
     signatures[2][40] ^= 1;
     CHECK(widelane_ed25519_verify_batch(crypto, verify, JOBS) == REJECTED);
@@ -537,6 +596,12 @@ static int ml_kem(const widelane_crypto *crypto) {
         memset(publics[1], 0xff, 3);
         CHECK(widelane_ml_kem_encapsulate_batch(crypto, set, encapsulate, JOBS) == REJECTED);
         CHECK(encapsulate[1].status == REJECTED && encapsulate[2].status == OK);
+        CHECK_APART(encapsulate, shared, encapsulate[3].message, "message and shared",
+                    widelane_ml_kem_encapsulate_batch(crypto, set, encapsulate, JOBS));
+        CHECK_APART(encapsulate, ciphertext, encapsulate[3].public_key, "public_key and ciphertext",
+                    widelane_ml_kem_encapsulate_batch(crypto, set, encapsulate, JOBS));
+        CHECK_APART(decapsulate, shared, decapsulate[3].ciphertext + 9, "ciphertext and shared",
+                    widelane_ml_kem_decapsulate_batch(crypto, decapsulate, JOBS));
         encapsulate[3].shared = NULL;
         CHECK_REFUSED(encapsulate,
                       widelane_ml_kem_encapsulate_batch(crypto, set, encapsulate, JOBS));

@@ -64,7 +64,7 @@ pub const LANE_USER_VARIABLE: &str = "WIDELANE_LANE_USER";
 /// What may run: a widest register, closed licence classes, closed rooms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Policy {
-    /// The widest registers any room may use.
+    /// The widest registers any room may compute in.
     pub width_max: Width,
     /// Licence classes that no room may belong to.
     pub classes_closed: BTreeSet<LicenceClass>,

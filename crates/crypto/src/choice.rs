@@ -65,6 +65,11 @@ impl Choice {
         Wide::counting(policy).map(Choice::from)
     }
 
+    /// The first of these, or otherwise the room that has one lane.
+    pub(crate) fn for_one(policy: &Policy) -> Self {
+        Choice::with_lanes(policy).next().unwrap_or_else(|| Choice::new(policy))
+    }
+
     /// How many jobs a full batch has.
     pub(crate) fn lanes(self) -> usize {
         in_lanes!(self, |_room, L| L::LANES)

@@ -16,14 +16,14 @@ use crate::leaked;
 
 /// What a hash function does for cipher suites.
 #[derive(Clone, Copy)]
-struct Hashes {
+struct SuiteHashes {
     hash: &'static Sha2,
     schedule: &'static KeySchedule,
 }
 
-impl Hashes {
+impl SuiteHashes {
     fn choose(algorithm: digest::Algorithm, hash: kdf::Hash, policy: &Policy) -> Self {
-        Hashes {
+        SuiteHashes {
             hash: leaked(Sha2::choose(algorithm, policy)),
             schedule: leaked(KeySchedule::choose(hash, policy)),
         }
@@ -32,8 +32,8 @@ impl Hashes {
 
 /// Every suite, the preferred ones first: TLS 1.3, then TLS 1.2 with ECDSA and with RSA.
 pub(crate) fn all(policy: &Policy) -> Vec<SupportedCipherSuite> {
-    let sha256 = Hashes::choose(digest::Algorithm::Sha256, kdf::Hash::Sha256, policy);
-    let sha384 = Hashes::choose(digest::Algorithm::Sha384, kdf::Hash::Sha384, policy);
+    let sha256 = SuiteHashes::choose(digest::Algorithm::Sha256, kdf::Hash::Sha256, policy);
+    let sha384 = SuiteHashes::choose(digest::Algorithm::Sha384, kdf::Hash::Sha384, policy);
     let ciphers = [
         (Aead::choose(Algorithm::Aes256Gcm, policy), sha384),
         (Aead::choose(Algorithm::Aes128Gcm, policy), sha256),
@@ -46,7 +46,7 @@ pub(crate) fn all(policy: &Policy) -> Vec<SupportedCipherSuite> {
     of_tls13.chain(of_tls12).collect()
 }
 
-fn tls13_suite(aead: Aead, hashes: Hashes) -> SupportedCipherSuite {
+fn tls13_suite(aead: Aead, hashes: SuiteHashes) -> SupportedCipherSuite {
     let suite = match aead.algorithm() {
         Algorithm::Aes128Gcm => CipherSuite::TLS13_AES_128_GCM_SHA256,
         Algorithm::Aes256Gcm => CipherSuite::TLS13_AES_256_GCM_SHA384,
@@ -63,7 +63,7 @@ fn tls13_suite(aead: Aead, hashes: Hashes) -> SupportedCipherSuite {
 
 fn tls12_suite(
     aead: Aead,
-    hashes: Hashes,
+    hashes: SuiteHashes,
     schemes: &'static [SignatureScheme],
 ) -> SupportedCipherSuite {
     let is_rsa = schemes == RSA_SCHEMES;
@@ -89,7 +89,7 @@ fn tls12_suite(
     }))
 }
 
-fn common(suite: CipherSuite, aead: Aead, hashes: Hashes) -> CipherSuiteCommon {
+fn common(suite: CipherSuite, aead: Aead, hashes: SuiteHashes) -> CipherSuiteCommon {
     // RFC 8446, 5.5: AES-GCM is good for 2^24.5 records of full size.
     let confidentiality_limit = match aead.algorithm() {
         Algorithm::ChaCha20Poly1305 => u64::MAX,

@@ -15,8 +15,8 @@ use widelane_crypto::rsa;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 
 use crate::der::{Malformed, Reader};
+use crate::hash::{Masks, SignatureHashes};
 use crate::leaked;
-use crate::sign::{Hashes, Masks};
 
 type Verifier = &'static dyn SignatureVerificationAlgorithm;
 
@@ -27,9 +27,7 @@ pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
     let p256_sha384 = make.ecdsa(Curve::P256, DigestAlgorithm::Sha384);
     let p384_sha256 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha256);
     let p384_sha384 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha384);
-    let ed25519: Verifier = leaked(Ed25519Verifier(
-        Ed25519::kernels(policy).into_iter().next().unwrap_or(Ed25519::choose(policy)),
-    ));
+    let ed25519: Verifier = leaked(Ed25519Verifier(Ed25519::for_one(policy)));
     let rsa = |encoding| DIGESTS.map(|digest| make.rsa(digest, encoding));
     let [pss_sha256, pss_sha384, pss_sha512] = rsa(Encoding::Pss);
     let [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512] = rsa(Encoding::Pkcs1);
@@ -71,13 +69,12 @@ enum Encoding {
 /// Makes verifiers in the rooms that take least time for one signature.
 struct Verifiers {
     ec: Ec,
-    hashes: Hashes,
+    hashes: SignatureHashes,
 }
 
 impl Verifiers {
     fn choose(policy: &Policy) -> Self {
-        let ec = Ec::kernels(policy).into_iter().next().unwrap_or(Ec::choose(policy));
-        Verifiers { ec, hashes: Hashes::choose(policy) }
+        Verifiers { ec: Ec::for_one(policy), hashes: SignatureHashes::choose(policy) }
     }
 
     fn ecdsa(&self, curve: Curve, digest: DigestAlgorithm) -> Verifier {
@@ -92,7 +89,7 @@ impl Verifiers {
 /// ECDSA on one curve with one hash function.
 struct EcdsaVerifier {
     ec: Ec,
-    hashes: Hashes,
+    hashes: SignatureHashes,
     curve: Curve,
     digest: DigestAlgorithm,
 }
@@ -157,7 +154,7 @@ impl SignatureVerificationAlgorithm for Ed25519Verifier {
 
 /// RSA with one encoding and one hash function.
 struct RsaVerifier {
-    hashes: Hashes,
+    hashes: SignatureHashes,
     digest: DigestAlgorithm,
     encoding: Encoding,
 }

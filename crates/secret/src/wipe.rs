@@ -14,31 +14,35 @@ pub fn wipe<T: Copy + Default>(items: &mut [T]) {
 
 /// Clears all 32 vector registers and the mask registers. Once per batch, not per call.
 ///
+/// Clearing the lowest 128 bits clears the others too, so that no instruction here is one of 512
+/// bits.
+///
 /// # Safety
 ///
-/// Safe to call where AVX-512 is enabled; anywhere else the caller must know that the CPU has it.
-#[target_feature(enable = "avx512f")]
+/// Safe to call where AVX-512 VL is enabled; anywhere else the caller must know that the CPU has
+/// it.
+#[target_feature(enable = "avx512f,avx512vl")]
 pub fn wipe_vector_registers() {
-    // SAFETY: AVX-512 is enabled on this function; every register written is named as clobbered.
+    // SAFETY: AVX-512 VL is enabled on this function; every register written is named as clobbered.
     unsafe {
         asm!(
             "vzeroall",
-            "vpxord zmm16, zmm16, zmm16",
-            "vpxord zmm17, zmm17, zmm17",
-            "vpxord zmm18, zmm18, zmm18",
-            "vpxord zmm19, zmm19, zmm19",
-            "vpxord zmm20, zmm20, zmm20",
-            "vpxord zmm21, zmm21, zmm21",
-            "vpxord zmm22, zmm22, zmm22",
-            "vpxord zmm23, zmm23, zmm23",
-            "vpxord zmm24, zmm24, zmm24",
-            "vpxord zmm25, zmm25, zmm25",
-            "vpxord zmm26, zmm26, zmm26",
-            "vpxord zmm27, zmm27, zmm27",
-            "vpxord zmm28, zmm28, zmm28",
-            "vpxord zmm29, zmm29, zmm29",
-            "vpxord zmm30, zmm30, zmm30",
-            "vpxord zmm31, zmm31, zmm31",
+            "vpxord xmm16, xmm16, xmm16",
+            "vpxord xmm17, xmm17, xmm17",
+            "vpxord xmm18, xmm18, xmm18",
+            "vpxord xmm19, xmm19, xmm19",
+            "vpxord xmm20, xmm20, xmm20",
+            "vpxord xmm21, xmm21, xmm21",
+            "vpxord xmm22, xmm22, xmm22",
+            "vpxord xmm23, xmm23, xmm23",
+            "vpxord xmm24, xmm24, xmm24",
+            "vpxord xmm25, xmm25, xmm25",
+            "vpxord xmm26, xmm26, xmm26",
+            "vpxord xmm27, xmm27, xmm27",
+            "vpxord xmm28, xmm28, xmm28",
+            "vpxord xmm29, xmm29, xmm29",
+            "vpxord xmm30, xmm30, xmm30",
+            "vpxord xmm31, xmm31, xmm31",
             "kxorw k0, k0, k0",
             "kxorw k1, k1, k1",
             "kxorw k2, k2, k2",

@@ -1,6 +1,6 @@
 //! The emitted code of `kernels` and `secret`: instructions whose time follows their operands, or
-//! whose addresses come out of vector registers. Code of theirs that was inlined into functions of
-//! other crates is not looked at.
+//! whose addresses come out of vector registers, and those that compute in wider registers than
+//! their room may. Code of theirs that was inlined into functions of other crates is not looked at.
 //!
 //! Conditional jumps are counted only: which of them decide on secrets the traces tell, not the
 //! code.
@@ -50,6 +50,13 @@ const SUSPECT: [&str; 14] = [
 const EXCUSES: [(&str, &str, &str); 1] =
     [("lanes::Lanes>::call::body", "vpscatter", "stores of results at constant distances")];
 
+/// Parts of the names of functions that have AVX-512 and compute in 256 bits at most.
+const NARROW: [&str; 2] = ["ifma256", "wipe_vector_registers"];
+
+/// Beginnings of mnemonics that the compiler moves and clears memory with: in the widest registers
+/// there are, which nothing but a flag for the whole program keeps it from.
+const MOVES: [&str; 2] = ["vmov", "vperm"];
+
 /// Disassembles `library` and looks at every function of our crates.
 pub fn scan(library: &Path) -> Result<Scanned> {
     let listing = capture(
@@ -69,18 +76,21 @@ impl Scanned {
                 function = CRATES.iter().any(|ours| name.contains(ours)).then_some(name);
                 scanned.functions += usize::from(function.is_some());
             } else if let Some(function) = function
-                && let Some(mnemonic) = mnemonic(line)
+                && let Some((mnemonic, operands)) = instruction(line)
             {
-                scanned.take(function, mnemonic);
+                scanned.take(function, mnemonic, operands);
             }
         }
         scanned
     }
 
-    fn take(&mut self, function: &str, mnemonic: &str) {
+    fn take(&mut self, function: &str, mnemonic: &str, operands: &str) {
         self.instructions += 1;
         self.jumps += usize::from(mnemonic.starts_with('j') && mnemonic != "jmp");
-        if !SUSPECT.iter().any(|suspect| mnemonic.starts_with(suspect)) {
+        let begins = |any: &[&str]| any.iter().any(|begin| mnemonic.starts_with(begin));
+        let is_narrow = NARROW.iter().any(|name| function.contains(name));
+        let is_too_wide = is_narrow && operands.contains("%zmm") && !begins(&MOVES);
+        if !begins(&SUSPECT) && !is_too_wide {
             return;
         }
         let key = (function.to_owned(), mnemonic.to_owned());
@@ -114,9 +124,10 @@ fn function_name(line: &str) -> Option<&str> {
     address.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(name)
 }
 
-/// The mnemonic in `  1000:\tadd    %rax,%rbx`.
-fn mnemonic(line: &str) -> Option<&str> {
-    line.split_once(":\t")?.1.split_whitespace().next()
+/// The mnemonic and the operands in `  1000:\tadd    %rax,%rbx`.
+fn instruction(line: &str) -> Option<(&str, &str)> {
+    let instruction = line.split_once(":\t")?.1;
+    Some(instruction.split_once(' ').unwrap_or((instruction, "")))
 }
 
 #[cfg(test)]
@@ -137,6 +148,24 @@ mod tests {
 0000000000003000 <core::fmt::write>:
     3000:\tdiv    %ecx
 ";
+
+    #[test]
+    fn rooms_of_256_bits_compute_in_no_wider_registers() {
+        let scanned = Scanned::of(
+            "\
+0000000000001000 <<widelane_kernels::lanes::ifma256_x4::Ifma256x4 as Register>::call::body>:
+    1000:\tvmovdqa64 %zmm0,0xc0(%rax)
+    1008:\tvpxord %xmm16,%xmm16,%xmm16
+    100e:\tvpmadd52luq %ymm1,%ymm2,%ymm3
+    1014:\tvpxord %zmm16,%zmm16,%zmm16
+
+0000000000002000 <<widelane_kernels::lanes::ifma512_x8::Ifma512x8 as Register>::call::body>:
+    2000:\tvpmadd52luq %zmm1,%zmm2,%zmm3
+",
+        );
+        let found: Vec<&str> = scanned.findings.keys().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(found, ["vpxord"]);
+    }
 
     #[test]
     fn planted_instructions_are_found_and_those_on_public_values_excused() {

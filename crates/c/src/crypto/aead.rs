@@ -84,14 +84,13 @@ pub unsafe extern "C" fn widelane_aead_key_free(key: *mut AeadKey) {
     unsafe { door::take(key) }
 }
 
-jobs::lent!(AeadJob as SealJob<'a>, |job| SealJob {
-    key: &door::reference(job.key)?.0,
-    nonce: door::reference(job.nonce.cast::<[u8; NONCE_BYTES]>())?,
-    aad: door::array(job.aad, job.aad_length)?,
-    text: door::places(job.text, job.text_length)?,
-    tag: door::exclusive(job.tag.cast::<[u8; TAG_BYTES]>())?,
-    outcome: Outcome::Pending,
-});
+jobs::lent!(AeadJob as SealJob<'a>, |job| {
+    key: reference(job.key),
+    nonce: reference(job.nonce.cast::<[u8; NONCE_BYTES]>()),
+    aad: array(job.aad, job.aad_length),
+    text: places(job.text, job.text_length),
+    tag: exclusive(job.tag.cast::<[u8; TAG_BYTES]>()),
+} => SealJob { key: &key.0, nonce, aad, text, tag, outcome: Outcome::Pending });
 
 /// Seals messages: encrypts each text and writes its tag.
 ///

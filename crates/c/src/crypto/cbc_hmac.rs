@@ -125,12 +125,16 @@ pub unsafe extern "C" fn widelane_cbc_hmac_key_free(key: *mut CbcHmacKey) {
     unsafe { door::take(key) }
 }
 
-jobs::lent!(CbcHmacJob as SealJob<'a>, |job| SealJob {
-    key: &door::reference(job.key)?.0,
-    iv: door::reference(job.iv.cast::<[u8; BLOCK_BYTES]>())?,
+jobs::lent!(CbcHmacJob as SealJob<'a>, |job| {
+    key: reference(job.key),
+    iv: reference(job.iv.cast::<[u8; BLOCK_BYTES]>()),
+    record: places(job.record, job.record_length),
+} => SealJob {
+    key: &key.0,
+    iv,
     header: Header { sequence: job.sequence, kind: job.kind, version: job.version },
     text_bytes: job.text_length,
-    record: door::places(job.record, job.record_length)?,
+    record,
     outcome: Outcome::Pending,
 });
 

@@ -35,7 +35,7 @@ pub struct EcGenerateJob {
     pub private_key: *const EcPrivateKey,
     /// Where the public key goes, as 04 || x || y.
     pub public_key: *mut u8,
-    /// How many bytes there are for it: two coordinates and one.
+    /// How many bytes there are for it: two coordinates and one. If not, nothing is written.
     pub public_key_length: usize,
     /// What became of the job: one of `widelane_status`.
     pub status: u32,
@@ -51,7 +51,7 @@ pub struct EcDeriveJob {
     pub peer: *const EcPublicKey,
     /// Where the shared secret goes, an x coordinate.
     pub shared: *mut u8,
-    /// How many bytes there are for it: one coordinate.
+    /// How many bytes there are for it: one coordinate. If not, nothing is written.
     pub shared_length: usize,
     /// What became of the job: one of `widelane_status`.
     pub status: u32,
@@ -71,7 +71,7 @@ pub struct EcSignJob {
     pub entropy: *const u8,
     /// Where the signature goes, as r || s.
     pub signature: *mut u8,
-    /// How many bytes there are for it: two coordinates.
+    /// How many bytes there are for it: two coordinates. If not, nothing is written.
     pub signature_length: usize,
     /// What became of the job: one of `widelane_status`.
     pub status: u32,
@@ -166,29 +166,29 @@ pub unsafe extern "C" fn widelane_ec_public_key_free(key: *mut EcPublicKey) {
     unsafe { door::take(key) }
 }
 
-jobs::lent!(EcGenerateJob as GenerateJob<'a>, |job| GenerateJob::new(
-    &door::reference(job.private_key)?.0,
-    door::places(job.public_key, job.public_key_length)?,
-));
+jobs::lent!(EcGenerateJob as GenerateJob<'a>, |job| {
+    private_key: reference(job.private_key),
+    public_key: places(job.public_key, job.public_key_length),
+} => GenerateJob::new(&private_key.0, public_key));
 
-jobs::lent!(EcDeriveJob as DeriveJob<'a>, |job| DeriveJob::new(
-    &door::reference(job.private_key)?.0,
-    &door::reference(job.peer)?.0,
-    door::places(job.shared, job.shared_length)?,
-));
+jobs::lent!(EcDeriveJob as DeriveJob<'a>, |job| {
+    private_key: reference(job.private_key),
+    peer: reference(job.peer),
+    shared: places(job.shared, job.shared_length),
+} => DeriveJob::new(&private_key.0, &peer.0, shared));
 
-jobs::lent!(EcSignJob as SignJob<'a>, |job| SignJob::new(
-    &door::reference(job.key)?.0,
-    door::array(job.digest, job.digest_length)?,
-    door::reference(job.entropy.cast::<[u8; 32]>())?,
-    door::places(job.signature, job.signature_length)?,
-));
+jobs::lent!(EcSignJob as SignJob<'a>, |job| {
+    key: reference(job.key),
+    digest: array(job.digest, job.digest_length),
+    entropy: reference(job.entropy.cast::<[u8; 32]>()),
+    signature: places(job.signature, job.signature_length),
+} => SignJob::new(&key.0, digest, entropy, signature));
 
-jobs::lent!(EcVerifyJob as VerifyJob<'a>, |job| VerifyJob::new(
-    &door::reference(job.key)?.0,
-    door::array(job.digest, job.digest_length)?,
-    door::array(job.signature, job.signature_length)?,
-));
+jobs::lent!(EcVerifyJob as VerifyJob<'a>, |job| {
+    key: reference(job.key),
+    digest: array(job.digest, job.digest_length),
+    signature: array(job.signature, job.signature_length),
+} => VerifyJob::new(&key.0, digest, signature));
 
 /// Makes public keys. Uses up to 64 KiB of stack, as every batch on these curves.
 ///

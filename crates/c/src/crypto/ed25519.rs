@@ -93,17 +93,17 @@ pub unsafe extern "C" fn widelane_ed25519_key_free(key: *mut Ed25519Key) {
     unsafe { door::take(key) }
 }
 
-jobs::lent!(Ed25519SignJob as SignJob<'a>, |job| SignJob::new(
-    &door::reference(job.key)?.0,
-    door::array(job.message, job.message_length)?,
-    door::exclusive(job.signature.cast::<[u8; 64]>())?,
-));
+jobs::lent!(Ed25519SignJob as SignJob<'a>, |job| {
+    key: reference(job.key),
+    message: array(job.message, job.message_length),
+    signature: exclusive(job.signature.cast::<[u8; 64]>()),
+} => SignJob::new(&key.0, message, signature));
 
-jobs::lent!(Ed25519VerifyJob as VerifyJob<'a>, |job| VerifyJob::new(
-    door::reference(job.public_key.cast::<[u8; 32]>())?,
-    door::array(job.message, job.message_length)?,
-    door::reference(job.signature.cast::<[u8; 64]>())?,
-));
+jobs::lent!(Ed25519VerifyJob as VerifyJob<'a>, |job| {
+    public_key: reference(job.public_key.cast::<[u8; 32]>()),
+    message: array(job.message, job.message_length),
+    signature: reference(job.signature.cast::<[u8; 64]>()),
+} => VerifyJob::new(public_key, message, signature));
 
 /// Signs messages.
 ///

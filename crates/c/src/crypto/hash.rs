@@ -69,9 +69,9 @@ pub(super) struct Lent<'a, K> {
 }
 
 jobs::lent!(HashJob as Lent<'a, ()>, |job| {
-    let message = door::array(job.message, job.message_length)?;
-    Lent { key: (), message, place: door::places(job.digest, job.digest_length)? }
-});
+    message: array(job.message, job.message_length),
+    digest: places(job.digest, job.digest_length),
+} => Lent { key: (), message, place: digest });
 
 /// Hashes messages, whatever their lengths; `algorithm` is one of `widelane_hash_algorithm`.
 ///
@@ -138,11 +138,11 @@ pub unsafe extern "C" fn widelane_hmac_key_free(key: *mut HmacKey) {
     unsafe { door::take(key) }
 }
 
-jobs::lent!(HmacJob as Lent<'a, &'a Key>, |job| Lent {
-    key: &door::reference(job.key)?.0,
-    message: door::array(job.message, job.message_length)?,
-    place: door::places(job.tag, job.tag_length)?,
-});
+jobs::lent!(HmacJob as Lent<'a, &'a Key>, |job| {
+    key: reference(job.key),
+    message: array(job.message, job.message_length),
+    tag: places(job.tag, job.tag_length),
+} => Lent { key: &key.0, message, place: tag });
 
 /// Makes the tags of messages.
 ///

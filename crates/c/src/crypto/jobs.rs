@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::door;
+use crate::door::{self, Span};
 use crate::status::Status;
 
 /// What became of a job: if it failed, how and why.
@@ -13,27 +13,40 @@ pub(super) trait Job {
     /// The job in the words of Rust.
     type Lent<'a>;
 
-    /// Looks at the pointers of the job.
+    /// Looks at the pointers of the job, which is the one at `index`.
     ///
     /// # Safety
     ///
     /// They point to what the job says, which is not used otherwise while the answer is in use.
-    unsafe fn lend<'a>(&self) -> Result<Self::Lent<'a>, Status>;
+    unsafe fn lend<'a>(&self, index: usize) -> Result<Self::Lent<'a>, Status>;
 
     /// Where the job's status goes.
     fn status(&mut self) -> &mut u32;
 }
 
-/// Implements [`Job`] for a type of jobs, whose pointers are looked at by functions of [`door`].
+/// Binds what the pointers of a job point to, by functions of [`door`], to the names of its fields.
+/// A job with a null pointer is refused, and one whose output overlaps something else of it.
+macro_rules! pointers {
+    ($index:expr, { $($field:ident: $look:ident($($of:expr),+)),+ $(,)? }) => {
+        let spans = [$($crate::door::Span::$look(stringify!($field), $($of),+)),+];
+        $crate::crypto::jobs::apart($index, &spans)?;
+        // SAFETY: the caller vouches for it, and nothing else of the job is where it writes.
+        $(let $field = unsafe { $crate::door::$look($($of),+) }?;)+
+    };
+}
+
+pub(super) use pointers;
+
+/// Implements [`Job`] for a type of jobs, whose fields are looked at as [`pointers`] does it.
 macro_rules! lent {
-    ($job:ident as $lent:ty, |$from:ident| $body:expr) => {
+    ($job:ident as $lent:ty, |$from:ident| $($fields:tt),+ => $body:expr) => {
         impl $crate::crypto::jobs::Job for $job {
             type Lent<'a> = $lent;
 
-            unsafe fn lend<'a>(&self) -> Result<$lent, Status> {
+            unsafe fn lend<'a>(&self, index: usize) -> Result<$lent, Status> {
                 let $from = self;
-                // SAFETY: the caller vouches for it.
-                unsafe { Ok($body) }
+                $($crate::crypto::jobs::pointers!(index, $fields);)+
+                Ok($body)
             }
 
             fn status(&mut self) -> &mut u32 {
@@ -91,11 +104,21 @@ fn mark<J: Job>(jobs: &mut [J], status: Status) {
 /// Each is as [`Job::lend`] wants it.
 pub(super) unsafe fn lend<'a, J: Job>(jobs: &[J]) -> Result<Vec<J::Lent<'a>>, Status> {
     let mut lent = Vec::with_capacity(jobs.len());
-    for job in jobs {
+    for (index, job) in jobs.iter().enumerate() {
         // SAFETY: the caller vouches for it.
-        lent.push(unsafe { job.lend() }?);
+        lent.push(unsafe { job.lend(index) }?);
     }
     Ok(lent)
+}
+
+/// Checks the pointers of the job at `index`.
+pub(super) fn apart(index: usize, spans: &[Span]) -> Result<(), Status> {
+    door::apart(spans).map_err(|reason| numbered(Status::Argument, index, reason))
+}
+
+/// Notes why the job at `index` was refused.
+fn numbered(status: Status, index: usize, reason: String) -> Status {
+    status.because(format!("job {index}: {reason}"))
 }
 
 /// Notes what became of each job; the answer is that of the first one that failed.
@@ -105,7 +128,7 @@ fn settle<J: Job>(jobs: &mut [J], outcomes: Vec<Outcome>) -> Result<(), Status> 
         *job.status() = match outcome {
             Ok(()) => Status::Ok,
             Err((status, reason)) => {
-                all = all.and_then(|()| Err(status.because(format!("job {index}: {reason}"))));
+                all = all.and_then(|()| Err(numbered(status, index, reason)));
                 status
             }
         } as u32;
@@ -128,7 +151,7 @@ mod tests {
     impl Job for Plain {
         type Lent<'a> = ();
 
-        unsafe fn lend<'a>(&self) -> Result<Self::Lent<'a>, Status> {
+        unsafe fn lend<'a>(&self, _: usize) -> Result<Self::Lent<'a>, Status> {
             Ok(())
         }
 

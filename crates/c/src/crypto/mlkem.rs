@@ -5,7 +5,7 @@ use std::ptr;
 
 use widelane_crypto::mlkem::{
     DecapsulateJob, DecapsulationKey, EncapsulateJob, MlKem, Outcome, ParameterSet, SEED_BYTES,
-    Workspace,
+    SHARED_BYTES, Workspace,
 };
 
 use super::Crypto;
@@ -181,15 +181,15 @@ pub unsafe extern "C" fn widelane_ml_kem_key_free(key: *mut MlKemKey) {
     unsafe { door::take(key) }
 }
 
-jobs::lent!(MlKemGenerateJob as (&'a [u8; SEED_BYTES], &'a mut *mut MlKemKey), |job| (
-    door::reference(job.seed.cast())?,
-    door::exclusive(job.key)?,
-));
+jobs::lent!(MlKemGenerateJob as (&'a [u8; SEED_BYTES], &'a mut *mut MlKemKey), |job| {
+    seed: reference(job.seed.cast::<[u8; SEED_BYTES]>()),
+    key: exclusive(job.key),
+} => (seed, key));
 
 impl Job for MlKemEncapsulateJob {
     type Lent<'a> = MlKemEncapsulateJob;
 
-    unsafe fn lend<'a>(&self) -> Result<Self::Lent<'a>, Status> {
+    unsafe fn lend<'a>(&self, _: usize) -> Result<Self::Lent<'a>, Status> {
         Ok(*self)
     }
 
@@ -199,30 +199,32 @@ impl Job for MlKemEncapsulateJob {
 }
 
 impl MlKemEncapsulateJob {
-    /// Looks at the pointers, given the parameter set.
+    /// Looks at the pointers of the job at `index`, given the parameter set.
     ///
     /// # Safety
     ///
     /// As for [`Job::lend`].
-    unsafe fn lend_of<'a>(&self, set: ParameterSet) -> Result<EncapsulateJob<'a>, Status> {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            Ok(EncapsulateJob::new(
-                door::array(self.public_key, set.encapsulation_key_bytes())?,
-                door::reference(self.message.cast())?,
-                door::places(self.ciphertext, set.ciphertext_bytes())?,
-                door::exclusive(self.shared.cast())?,
-            ))
-        }
+    unsafe fn lend_of<'a>(
+        &self,
+        set: ParameterSet,
+        index: usize,
+    ) -> Result<EncapsulateJob<'a>, Status> {
+        jobs::pointers!(index, {
+            public_key: array(self.public_key, set.encapsulation_key_bytes()),
+            message: reference(self.message.cast::<[u8; SHARED_BYTES]>()),
+            ciphertext: places(self.ciphertext, set.ciphertext_bytes()),
+            shared: exclusive(self.shared.cast::<[u8; SHARED_BYTES]>()),
+        });
+        Ok(EncapsulateJob::new(public_key, message, ciphertext, shared))
     }
 }
 
 jobs::lent!(MlKemDecapsulateJob as DecapsulateJob<'a>, |job| {
-    let key = &door::reference(job.key)?.0;
-    let length = key.parameter_set().ciphertext_bytes();
-    let ciphertext = door::array(job.ciphertext, length)?;
-    DecapsulateJob::new(key, ciphertext, door::exclusive(job.shared.cast())?)
-});
+    key: reference(job.key),
+}, {
+    ciphertext: array(job.ciphertext, key.0.parameter_set().ciphertext_bytes()),
+    shared: exclusive(job.shared.cast::<[u8; SHARED_BYTES]>()),
+} => DecapsulateJob::new(&key.0, ciphertext, shared));
 
 /// Makes keys of one parameter set.
 ///
@@ -240,8 +242,8 @@ pub unsafe extern "C" fn widelane_ml_kem_generate_batch(
     // SAFETY: the caller vouches for it.
     unsafe {
         jobs::batch_of(jobs, job_count, |jobs: &mut [MlKemGenerateJob]| {
-            let places = jobs.iter().filter_map(|job| job.key.as_mut());
-            places.for_each(|place| *place = ptr::null_mut());
+            let places = jobs.iter().map(|job| job.key).filter(|place| !place.is_null());
+            places.for_each(|place| place.write(ptr::null_mut()));
             let (seeds, places): (Vec<_>, Vec<_>) = jobs::lend(jobs)?.into_iter().unzip();
             let policy = &door::reference(crypto)?.policy;
             let ml_kem = MlKem::choose(set_of(parameter_set)?, policy);
@@ -271,8 +273,8 @@ pub unsafe extern "C" fn widelane_ml_kem_encapsulate_batch(
         jobs::batch(jobs, job_count, |jobs| {
             let policy = &door::reference(crypto)?.policy;
             let set = set_of(parameter_set)?;
-            let lent: Result<Vec<_>, _> = jobs.iter().map(|job| job.lend_of(set)).collect();
-            let mut lent = lent?;
+            let lend = |(index, job): (_, &MlKemEncapsulateJob)| job.lend_of(set, index);
+            let mut lent = jobs.iter().enumerate().map(lend).collect::<Result<Vec<_>, _>>()?;
             let ml_kem = MlKem::choose(set, policy);
             with_workspace(|workspace| ml_kem.encapsulate_batch(workspace, &mut lent));
             Ok(lent.iter().map(|job| outcome(job.outcome)).collect())

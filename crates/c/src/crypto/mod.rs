@@ -1,8 +1,8 @@
 //! Batches of cryptography, in the words of `widelane-crypto`.
 //!
-//! Jobs are an array; each has a key of its own and gets a status of its own. A batch whose jobs
-//! have a null pointer where bytes belong is refused as a whole, before any job is executed: all
-//! its jobs get the status of the call.
+//! Jobs are an array; each has a key of its own and gets a status of its own. A batch with a job
+//! that has a null pointer where bytes belong, or an output that overlaps something else of it, is
+//! refused as a whole, before any job is executed: all its jobs get the status of the call.
 #![allow(unsafe_code, reason = "functions for C")]
 #![allow(
     clippy::multiple_unsafe_ops_per_block,

@@ -52,7 +52,7 @@ pub struct RsaJob {
     pub key: *const RsaKey,
     /// What is raised to the private exponent: an encoded message or a ciphertext.
     pub input: *const u8,
-    /// Where the result goes; zeros if there is none.
+    /// Where the result goes; zeros if there is none, and left as it is if `length` is wrong.
     pub output: *mut u8,
     /// How many bytes input and output have each: as many as the modulus.
     pub length: usize,
@@ -102,11 +102,11 @@ pub unsafe extern "C" fn widelane_rsa_key_free(key: *mut RsaKey) {
     unsafe { door::take(key) }
 }
 
-jobs::lent!(RsaJob as PrivateJob<'a>, |job| PrivateJob::new(
-    &door::reference(job.key)?.0,
-    door::array(job.input, job.length)?,
-    door::places(job.output, job.length)?,
-));
+jobs::lent!(RsaJob as PrivateJob<'a>, |job| {
+    key: reference(job.key),
+    input: array(job.input, job.length),
+    output: places(job.output, job.length),
+} => PrivateJob::new(&key.0, input, output));
 
 /// Executes private operations; each result is checked with the public exponent before it leaves.
 /// Uses up to 160 KiB of stack.

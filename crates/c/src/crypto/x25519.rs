@@ -67,16 +67,16 @@ pub unsafe extern "C" fn widelane_x25519_key_free(key: *mut X25519Key) {
     unsafe { door::take(key) }
 }
 
-jobs::lent!(X25519GenerateJob as GenerateJob<'a>, |job| GenerateJob::new(
-    &door::reference(job.private_key)?.0,
-    door::exclusive(job.public_key.cast::<[u8; 32]>())?,
-));
+jobs::lent!(X25519GenerateJob as GenerateJob<'a>, |job| {
+    private_key: reference(job.private_key),
+    public_key: exclusive(job.public_key.cast::<[u8; 32]>()),
+} => GenerateJob::new(&private_key.0, public_key));
 
-jobs::lent!(X25519DeriveJob as DeriveJob<'a>, |job| DeriveJob::new(
-    &door::reference(job.private_key)?.0,
-    door::reference(job.peer.cast::<[u8; 32]>())?,
-    door::exclusive(job.shared.cast::<[u8; 32]>())?,
-));
+jobs::lent!(X25519DeriveJob as DeriveJob<'a>, |job| {
+    private_key: reference(job.private_key),
+    peer: reference(job.peer.cast::<[u8; 32]>()),
+    shared: exclusive(job.shared.cast::<[u8; 32]>()),
+} => DeriveJob::new(&private_key.0, peer, shared));
 
 /// Makes public keys.
 ///

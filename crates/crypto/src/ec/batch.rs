@@ -84,11 +84,11 @@ fn generate_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
     let (mut batch, mut outcomes, mut formats) = (Vec::new(), Vec::new(), Vec::new());
     for job in jobs {
         let Some(private) = C::scalar(job.private) else { continue };
-        job.public.fill(0);
         if job.public.len() != 1 + 2 * C::BYTES {
             job.outcome = Outcome::Mismatched;
             continue;
         }
+        job.public.fill(0);
         let ([format], public) = job.public.split_first_chunk_mut().expect("it is long enough");
         batch.push(kernels::GenerateJob { private, public, verdict: Verdict::Pending });
         outcomes.push(&mut job.outcome);
@@ -118,9 +118,12 @@ fn derive_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
     let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
     for job in jobs {
         let Some(private) = C::scalar(job.private) else { continue };
+        if job.shared.len() != C::BYTES {
+            job.outcome = Outcome::Mismatched;
+            continue;
+        }
         job.shared.fill(0);
-        let peer = C::point(job.peer).filter(|_| job.shared.len() == C::BYTES);
-        let Some(peer) = peer else {
+        let Some(peer) = C::point(job.peer) else {
             job.outcome = Outcome::Mismatched;
             continue;
         };
@@ -164,8 +167,8 @@ fn sign_on<C: Keys<D>, const D: usize>(
         if C::scalar(job.key).is_none() {
             continue;
         }
-        job.signature.fill(0);
         if job.signature.len() == 2 * C::BYTES {
+            job.signature.fill(0);
             ours.push(job);
         } else {
             job.outcome = Outcome::Mismatched;

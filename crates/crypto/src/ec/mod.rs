@@ -69,7 +69,8 @@ pub enum Outcome {
     Pending,
     /// The output is the result, or the signature is good.
     Done,
-    /// A slice has not the length that the curve wants, or the keys are on different curves.
+    /// A slice has not the length that the curve wants, or the keys are on different curves. An
+    /// output of a wrong length is left as it is.
     Mismatched,
     /// The signature is not that of this digest and this key.
     Rejected,
@@ -178,6 +179,20 @@ impl Ec {
     #[must_use]
     pub fn choose(policy: &Policy) -> Self {
         Self::with_a_lane_each(Choice::new(policy), policy)
+    }
+
+    /// Chooses the room in which a single job costs least: the narrowest one with several lanes,
+    /// since a room takes as long for one job as for all its lanes.
+    #[must_use]
+    pub fn for_one(policy: &Policy) -> Self {
+        Self::with_a_lane_each(Choice::for_one(policy), policy)
+    }
+
+    /// The same for signatures only: all lanes work on one, where there are several.
+    #[must_use]
+    pub fn sign_for_one(policy: &Policy) -> Self {
+        let for_one = Self::for_one(policy);
+        Ec { signs_alone: for_one.lanes() > 1, ..for_one }
     }
 
     /// One for each room with several lanes that the machine has and `policy` leaves open, those

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::slice;
 
-use widelane_cpu::{Policy, Width};
+use widelane_cpu::Policy;
 use widelane_kernels::curve25519::{Scalar, ed25519_base};
 use widelane_kernels::lanes::Portable;
 use widelane_secret::wipe;
@@ -69,7 +69,7 @@ impl Clone for SigningKey {
 impl Material {
     fn expand(&mut self, seed: &[u8; 32]) {
         // A key is made once, and without a policy: in rooms that none closes.
-        let hash = Hash::choose(Algorithm::Sha512, &Policy::up_to(Width::W128));
+        let hash = Hash::choose(Algorithm::Sha512, &Policy::closed());
         let mut digest = hash.digest(seed);
         let (first, second) = super::split(super::whole(&digest));
         let mut factor = *first;

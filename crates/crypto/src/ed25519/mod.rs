@@ -100,6 +100,12 @@ impl Ed25519 {
         Ed25519 { choice: Choice::new(policy), hash: Hash::choose(Algorithm::Sha512, policy) }
     }
 
+    /// Chooses the room in which a single job costs least, the narrowest one with several lanes.
+    #[must_use]
+    pub fn for_one(policy: &Policy) -> Self {
+        Ed25519 { choice: Choice::for_one(policy), ..Self::choose(policy) }
+    }
+
     /// One for each room with several lanes that the machine has and `policy` leaves open, those
     /// with the fewest lanes first: who has several jobs can choose the one that costs least.
     #[must_use]

@@ -69,7 +69,7 @@ pub struct Components<'a> {
 #[non_exhaustive]
 pub enum KeyError {
     /// The modulus has a length that the kernels do not know.
-    #[error("the modulus has {bits} bits; only 2048, 3072 and 4096 are accelerated")]
+    #[error("the modulus has {bits} bits; only 2048, 3072 and 4096 are supported")]
     ModulusSize {
         /// Bits of the modulus.
         bits: usize,
@@ -77,11 +77,15 @@ pub enum KeyError {
     /// The public exponent is even, or out of range.
     #[error("the public exponent is not an odd number between 3 and 2^33")]
     PublicExponent,
-    /// A prime is even, or has not exactly half as many bits as the modulus.
-    #[error("p and q are not odd numbers of half as many bits as the modulus")]
+    /// A prime is even, or has not exactly half as many bits as the modulus: the key is damaged,
+    /// or has more than two.
+    #[error(
+        "p and q are not odd numbers of half as many bits as the modulus; \
+         keys of more than two primes are not supported"
+    )]
     Prime,
-    /// The modulus is not the product of the primes: the key is damaged or has more than two.
-    #[error("the modulus is not p times q; keys of more than two primes are not accelerated")]
+    /// The modulus is not the product of the primes.
+    #[error("the modulus is not p times q; the key is damaged")]
     ModulusMismatch,
     /// A private exponent does not invert the public one.
     #[error("dP or dQ does not invert the public exponent; the key is damaged")]
@@ -137,7 +141,7 @@ impl PrivateKey {
     /// key is refused, nothing else.
     ///
     /// # Errors
-    /// A [`KeyError`] when the key is damaged or of a kind that is not accelerated.
+    /// A [`KeyError`] when the key is damaged or of a kind that is not supported.
     pub fn from_components(components: &Components<'_>) -> Result<Self, KeyError> {
         scrubbed::<KEY_STACK_BYTES, _>(|| Self::import(&components.trimmed()))
     }

@@ -41,6 +41,7 @@ mod public;
 mod single;
 
 use widelane_cpu::{Policy, Room, choice};
+use widelane_kernels::lanes::{Fma256x4, Ifma256x4, Ifma512x8};
 use widelane_kernels::mont::Batches;
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
@@ -55,6 +56,10 @@ choice! { $
     }
 }
 
+/// How many kernels the rooms have together.
+const KERNELS_MAX: usize =
+    Ifma512x8::KERNELS.len() + Ifma256x4::KERNELS.len() + Fma256x4::KERNELS.len();
+
 /// The rooms that RSA has, best first.
 pub const ROOMS: &[Room] = &[Room::Ifma512, Room::Ifma256, Room::Fma256, Room::Portable];
 
@@ -66,7 +71,8 @@ pub enum Outcome {
     Pending,
     /// The output is the result, and the public operation took it back to the input.
     Done,
-    /// The input is not below the modulus, or input or output is not as long as the modulus.
+    /// The input is not below the modulus, or input or output is not as long as the modulus. An
+    /// output of another length is left as it is.
     InputOutOfRange,
     /// The public operation did not take the result back to the input: a hardware fault, or a
     /// damaged key. Nothing has left; try another path.
@@ -88,8 +94,9 @@ pub struct PrivateJob<'a> {
 /// RSA in the rooms open for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rsa {
-    /// The open rooms, best first.
-    rooms: [Option<Fast>; Fast::ROOMS.len()],
+    /// The kernels of the rooms chosen, those for fewer jobs first; of two for as many jobs that of
+    /// the narrower room.
+    kernels: [Option<Kernel>; KERNELS_MAX],
 }
 
 /// One kernel for the private operation: it costs the same for one job as for as many as it has
@@ -121,20 +128,23 @@ impl Rsa {
     pub fn choose(policy: &Policy) -> Self {
         let has_lanes = |room: &Fast| room.kernels().len() > 1;
         let has_any = Fast::open(policy).any(|room| has_lanes(&room));
-        let mut open = Fast::open(policy).filter(|room| !has_any || has_lanes(room));
-        Rsa { rooms: std::array::from_fn(|_| open.next()) }
+        let chosen = Fast::open(policy).rev().filter(|room| !has_any || has_lanes(room));
+        let of_room = |room: Fast| room.kernels().iter().map(move |&lanes| Kernel { room, lanes });
+        let mut kernels: Vec<_> = chosen.flat_map(of_room).collect();
+        kernels.sort_by_key(|kernel| kernel.lanes);
+        Rsa { kernels: std::array::from_fn(|index| kernels.get(index).copied()) }
     }
 
     /// The best room of those chosen.
     #[must_use]
     pub fn room(&self) -> Room {
-        self.rooms[0].map_or(Room::Portable, Fast::room)
+        self.each_kernel().last().map_or(Room::Portable, |kernel| kernel.room())
     }
 
     /// How many jobs a full batch has.
     #[must_use]
     pub fn lanes(&self) -> usize {
-        self.kernels().last().map_or(1, Kernel::lanes)
+        self.each_kernel().last().map_or(1, |kernel| kernel.lanes)
     }
 
     /// Executes the jobs and stores what became of each.
@@ -143,9 +153,8 @@ impl Rsa {
     /// the fewest lanes that hold them all, or in full batches to that with the most; jobs of
     /// several key sizes make several batches. Uses up to 160 KiB of stack.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
-        let kernels = self.kernels();
-        let holds = |kernel: &&Kernel| kernel.lanes >= jobs.len();
-        if let Some(kernel) = kernels.iter().find(holds).or(kernels.last()) {
+        let holds = |kernel: &Kernel| kernel.lanes >= jobs.len();
+        if let Some(kernel) = self.each_kernel().find(holds).or(self.each_kernel().last()) {
             return kernel.private_batch(jobs);
         }
         for job in jobs {
@@ -156,12 +165,11 @@ impl Rsa {
     /// The kernels of the rooms chosen, those for fewer jobs first; none in the portable room.
     #[must_use]
     pub fn kernels(&self) -> Vec<Kernel> {
-        // Of two for as many jobs that of the narrower room is first.
-        let rooms = self.rooms.into_iter().rev().flatten();
-        let of_room = |room: Fast| room.kernels().iter().map(move |&lanes| Kernel { room, lanes });
-        let mut kernels: Vec<_> = rooms.flat_map(of_room).collect();
-        kernels.sort_by_key(|kernel| kernel.lanes);
-        kernels
+        self.each_kernel().collect()
+    }
+
+    fn each_kernel(&self) -> impl Iterator<Item = Kernel> + use<> {
+        self.kernels.into_iter().flatten()
     }
 }
 

@@ -25,9 +25,11 @@ fn private_of_size<const HALF: usize, const FULL: usize>(
     input: &[u8],
     output: &mut [u8],
 ) -> Outcome {
+    if output.len() != 8 * FULL {
+        return Outcome::InputOutOfRange;
+    }
     output.fill(0);
-    let input = in_range(key, input).filter(|_| output.len() == input.len());
-    let Some(input) = input else { return Outcome::InputOutOfRange };
+    let Some(input) = in_range(key, input) else { return Outcome::InputOutOfRange };
     let low = input.first_chunk().expect("FULL is twice HALF");
     let high = input.last_chunk().expect("FULL is twice HALF");
 

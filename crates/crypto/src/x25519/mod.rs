@@ -169,6 +169,18 @@ impl X25519 {
         X25519 { choice, derive }
     }
 
+    /// Chooses where a single key generation costs least: the first of [`kernels`](Self::kernels).
+    #[must_use]
+    pub fn for_one(policy: &Policy) -> Self {
+        Self::kernels(policy).into_iter().next().unwrap_or_else(|| Self::choose(policy))
+    }
+
+    /// The same for derivations: the first of [`derive_kernels`](Self::derive_kernels).
+    #[must_use]
+    pub fn derive_for_one(policy: &Policy) -> Self {
+        Self::derive_kernels(policy).into_iter().next().unwrap_or_else(|| Self::choose(policy))
+    }
+
     /// One for each room with several lanes that the machine has and `policy` leaves open, those
     /// with the fewest lanes first: who has several jobs can choose the one that costs least. Where
     /// there is none, one for a single job.
@@ -189,7 +201,7 @@ impl X25519 {
     }
 
     fn few(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
-        let choice = Choice::with_lanes(policy).next().unwrap_or_else(|| Choice::new(policy));
+        let choice = Choice::for_one(policy);
         Few::open(policy).map(move |few| X25519 { choice, derive: Derivation::Few(few) })
     }
 

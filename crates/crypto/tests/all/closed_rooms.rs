@@ -15,6 +15,11 @@ fn chosen(policy: &Policy) -> Vec<Room> {
         Ec::choose(policy).room(),
         X25519::choose(policy).room(),
         Ed25519::choose(policy).room(),
+        Ec::for_one(policy).room(),
+        Ec::sign_for_one(policy).room(),
+        X25519::for_one(policy).room(),
+        X25519::derive_for_one(policy).room(),
+        Ed25519::for_one(policy).room(),
     ];
     rooms.extend(Rsa::choose(policy).kernels().iter().map(Kernel::room));
     rooms.extend(Ec::kernels(policy).iter().map(Ec::room));

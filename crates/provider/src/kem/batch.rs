@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::{Arc, LazyLock};
 
 use widelane_bridge::counters::OperationKind;
-use widelane_cpu::{Policy, Room, Width};
+use widelane_cpu::{Policy, Room};
 use widelane_crypto::mlkem::{
     self, DecapsulateJob, DecapsulationKey, EncapsulateJob, MlKem, ParameterSet, SEED_BYTES,
     SHARED_BYTES, Workspace,
@@ -214,7 +214,7 @@ fn alone(run: impl FnOnce() -> Option<Vec<Outcome>>) -> Option<Secret> {
 
 /// ML-KEM without instructions that not all machines have.
 fn portable(set: ParameterSet) -> MlKem {
-    MlKem::choose(set, &Policy::up_to(Width::W128))
+    MlKem::choose(set, &Policy::closed())
 }
 
 /// ML-KEM by one of the [`kernels`].

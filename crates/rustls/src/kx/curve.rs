@@ -35,9 +35,7 @@ pub(super) struct EcGroup {
 
 impl EcGroup {
     pub(super) fn choose(curve: Curve, policy: &Policy) -> Self {
-        let many = Ec::choose(policy);
-        let few = Ec::kernels(policy).into_iter().next().unwrap_or(many);
-        EcGroup { curve, few, many }
+        EcGroup { curve, few: Ec::for_one(policy), many: Ec::choose(policy) }
     }
 
     /// Draws a private key: again if the number is zero or not below the order of the curve.

@@ -3,21 +3,19 @@
 use std::cell::RefCell;
 use std::slice;
 
-use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
+use rustls::crypto::{ActiveKeyExchange, SecureRandom, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup};
 use widelane_cpu::Policy;
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
 use widelane_secret::wipe;
+use zeroize::Zeroizing;
 
 use super::pool::{Demand, Pool};
 use super::{INVALID_SHARE, with_kept};
-use crate::random::Random;
+use crate::random::Os;
 
 /// Bytes of private and public keys.
 const KEY_BYTES: usize = 32;
-
-/// The most lanes a room has.
-const LANES_MAX: usize = 8;
 
 /// A key pair.
 struct Pair {
@@ -39,10 +37,11 @@ pub(super) struct X25519Group {
 
 impl X25519Group {
     pub(super) fn choose(policy: &Policy) -> Self {
-        let many = X25519::choose(policy);
-        let first = |kernels: Vec<X25519>| kernels.into_iter().next().unwrap_or(many);
-        let (few, derive) = (X25519::kernels(policy), X25519::derive_kernels(policy));
-        X25519Group { few: first(few), many, derive: first(derive) }
+        X25519Group {
+            few: X25519::for_one(policy),
+            many: X25519::choose(policy),
+            derive: X25519::derive_for_one(policy),
+        }
     }
 
     fn make(&self, demand: Demand) -> Result<Vec<Pair>, Error> {
@@ -50,11 +49,10 @@ impl X25519Group {
             Demand::High => self.many,
             Demand::Low => self.few,
         };
-        let random = Random::<{ KEY_BYTES * LANES_MAX }>::draw()?;
-        let (privates, _) = random.as_chunks();
-        let privates = privates.iter().take(kernel.lanes());
+        let mut random = Zeroizing::new(vec![[0; KEY_BYTES]; kernel.lanes()]);
+        Os.fill(random.as_flattened_mut())?;
         let pair = |bytes| Pair { private: PrivateKey::from_bytes(bytes), public: [0; KEY_BYTES] };
-        let mut pairs: Vec<_> = privates.map(pair).collect();
+        let mut pairs: Vec<_> = random.iter().map(pair).collect();
         let mut jobs: Vec<_> = pairs
             .iter_mut()
             .map(|pair| GenerateJob::new(&pair.private, &mut pair.public))

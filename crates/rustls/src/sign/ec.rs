@@ -11,8 +11,9 @@ use widelane_crypto::digest::Hash;
 use widelane_crypto::ec::{Curve, Ec, GenerateJob, Outcome, PrivateKey, SignJob, encoding};
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 
-use super::{Hashes, belongs, faulty, malformed, whole_bytes};
+use super::{belongs, faulty, malformed, whole_bytes};
 use crate::der::{Malformed, Reader, tag};
+use crate::hash::SignatureHashes;
 use crate::random::Random;
 
 /// A private key of ECDSA.
@@ -29,13 +30,13 @@ impl EcKey {
     /// around it does, and the public key beside it, if that form has one.
     pub(super) fn from_sec1(
         ec: Ec,
-        hashes: Hashes,
+        hashes: SignatureHashes,
         sec1: &[u8],
         curve: Option<Curve>,
         claimed: Option<&[u8]>,
     ) -> Result<Self, Error> {
         let parts = parts(sec1).map_err(|_| malformed("SEC 1"))?;
-        let curve = match (parts.curve, curve) {
+        let curve = match (parts.parameters.map(named_curve).transpose()?, curve) {
             (Some(inner), Some(outer)) if inner != outer => return Err(malformed("PKCS #8")),
             (inner, outer) => inner.or(outer),
         };
@@ -70,7 +71,8 @@ impl EcKey {
 /// What a key in the form of SEC 1 has.
 struct Parts<'a> {
     private: &'a [u8],
-    curve: Option<Curve>,
+    /// They name the curve.
+    parameters: Option<&'a [u8]>,
     public: Option<&'a [u8]>,
 }
 
@@ -80,22 +82,25 @@ fn parts(sec1: &[u8]) -> Result<Parts<'_>, Malformed> {
         return Err(Malformed);
     }
     let private = reader.element(tag::OCTET_STRING)?;
-    let curve = reader.optional(tag::context(0))?;
-    let curve = curve.map(named_curve).transpose()?;
+    let parameters = reader.optional(tag::context(0))?;
     let public = reader.optional(tag::context(1))?;
     reader.end()?;
     let bits = public.map(|field| Reader::whole(tag::BIT_STRING, field)).transpose()?;
-    Ok(Parts { private, curve, public: bits.map(whole_bytes).transpose()? })
+    Ok(Parts { private, parameters, public: bits.map(whole_bytes).transpose()? })
 }
 
 /// The curve whose identifier is all that there is.
-fn named_curve(parameters: &[u8]) -> Result<Curve, Malformed> {
-    match Reader::whole(tag::OBJECT_IDENTIFIER, parameters)? {
+fn named_curve(parameters: &[u8]) -> Result<Curve, Error> {
+    let named = Reader::whole(tag::OBJECT_IDENTIFIER, parameters);
+    match named.map_err(|_| malformed("SEC 1 with a named curve"))? {
         // 1.2.840.10045.3.1.7
         [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] => Ok(Curve::P256),
         // 1.3.132.0.34
         [0x2b, 0x81, 0x04, 0x00, 0x22] => Ok(Curve::P384),
-        _ => Err(Malformed),
+        _ => {
+            let what = "the private key is on another curve than P-256 and P-384";
+            Err(Error::General(what.into()))
+        }
     }
 }
 

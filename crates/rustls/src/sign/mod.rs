@@ -20,23 +20,25 @@ use zeroize::Zeroizing;
 use self::ec::EcKey;
 use self::ed25519::Ed25519Key;
 use self::rsa::RsaKey;
-pub(crate) use self::rsa::{Hashes, Masks};
 use crate::der::{Malformed, Reader, tag};
+use crate::hash::SignatureHashes;
 
 /// Takes over private keys, and signs in the rooms that take least time for one signature.
 pub(crate) struct Keys {
     rsa: Rsa,
-    hashes: Hashes,
+    hashes: SignatureHashes,
     ec: Ec,
     ed25519: Ed25519,
 }
 
 impl Keys {
     pub(crate) fn choose(policy: &Policy) -> Self {
-        let ec = Ec::sign_kernels(policy).into_iter().next().unwrap_or(Ec::choose(policy));
-        let kernels = Ed25519::kernels(policy).into_iter();
-        let ed25519 = kernels.into_iter().next().unwrap_or(Ed25519::choose(policy));
-        Keys { rsa: Rsa::choose(policy), hashes: Hashes::choose(policy), ec, ed25519 }
+        Keys {
+            rsa: Rsa::choose(policy),
+            hashes: SignatureHashes::choose(policy),
+            ec: Ec::sign_for_one(policy),
+            ed25519: Ed25519::for_one(policy),
+        }
     }
 
     fn rsa(&self, pkcs1: &[u8], claimed: Option<&[u8]>) -> Result<Arc<dyn SigningKey>, Error> {
@@ -65,6 +67,9 @@ impl Keys {
             self.ec(key, Some(Curve::P384), public)
         } else if is(alg_id::ED25519) {
             Ok(Arc::new(Ed25519Key::from_seed(self.ed25519, key, public)?))
+        } else if algorithm.starts_with(RSASSA_PSS) {
+            let what = "the private key is one of RSA for PSS only, which is not supported";
+            Err(Error::General(what.into()))
         } else {
             let what = "the private key is of another kind than RSA, P-256, P-384 and Ed25519";
             Err(Error::General(what.into()))
@@ -89,6 +94,9 @@ impl fmt::Debug for Keys {
         formatter.debug_struct("Keys").finish_non_exhaustive()
     }
 }
+
+/// The identifier of RSA keys for PSS only (RFC 4055, 1.2): 1.2.840.113549.1.1.10.
+const RSASSA_PSS: &[u8] = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a";
 
 /// What a key in PKCS #8 has.
 struct Unwrapped<'a> {

@@ -7,60 +7,14 @@ use std::sync::Arc;
 use rustls::pki_types::{SubjectPublicKeyInfoDer, alg_id};
 use rustls::sign::{Signer, SigningKey, public_key_to_spki};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
-use widelane_cpu::Policy;
-use widelane_crypto::digest::{Algorithm, Hash};
-use widelane_crypto::rsa::encoding::{
-    DigestAlgorithm, EncodingError, HashFunction, pkcs1_sign_encode, pss_encode,
-};
+use widelane_crypto::digest::Hash;
+use widelane_crypto::rsa::encoding::{DigestAlgorithm, pkcs1_sign_encode, pss_encode};
 use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey, Rsa};
 
 use super::{belongs, faulty, malformed};
 use crate::der::{Malformed, Reader, tag};
+use crate::hash::{Masks, SignatureHashes};
 use crate::random::Random;
-
-/// The hash functions of signatures, in the rooms chosen for them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hashes {
-    sha256: Hash,
-    sha384: Hash,
-    sha512: Hash,
-}
-
-impl Hashes {
-    pub(crate) fn choose(policy: &Policy) -> Self {
-        Hashes {
-            sha256: Hash::choose(Algorithm::Sha256, policy),
-            sha384: Hash::choose(Algorithm::Sha384, policy),
-            sha512: Hash::choose(Algorithm::Sha512, policy),
-        }
-    }
-
-    /// The one that an encoding names.
-    pub(crate) fn of(&self, algorithm: DigestAlgorithm) -> Hash {
-        match algorithm {
-            DigestAlgorithm::Sha256 => self.sha256,
-            DigestAlgorithm::Sha384 => self.sha384,
-            DigestAlgorithm::Sha512 => self.sha512,
-            _ => unreachable!("no signature scheme here has another hash function"),
-        }
-    }
-}
-
-/// A hash function as encodings want it.
-pub(crate) struct Masks(pub(crate) Hash);
-
-impl HashFunction for Masks {
-    fn digest_bytes(&self) -> usize {
-        self.0.algorithm().digest_bytes()
-    }
-
-    fn digest(&mut self, parts: &[&[u8]], digest: &mut [u8]) -> Result<(), EncodingError> {
-        let mut stream = self.0.begin();
-        parts.iter().for_each(|part| stream.update(part));
-        digest.copy_from_slice(stream.finish().as_ref());
-        Ok(())
-    }
-}
 
 /// The schemes, those preferred first.
 const SCHEMES: [(SignatureScheme, DigestAlgorithm, bool); 6] = [
@@ -75,7 +29,7 @@ const SCHEMES: [(SignatureScheme, DigestAlgorithm, bool); 6] = [
 /// A private key of RSA.
 pub(super) struct RsaKey {
     rsa: Rsa,
-    hashes: Hashes,
+    hashes: SignatureHashes,
     private: Arc<PrivateKey>,
     public: SubjectPublicKeyInfoDer<'static>,
 }
@@ -85,7 +39,7 @@ impl RsaKey {
     /// one.
     pub(super) fn from_pkcs1(
         rsa: Rsa,
-        hashes: Hashes,
+        hashes: SignatureHashes,
         pkcs1: &[u8],
         claimed: Option<&[u8]>,
     ) -> Result<Self, Error> {
@@ -101,13 +55,16 @@ impl RsaKey {
 
 fn components(pkcs1: &[u8]) -> Result<Components<'_>, Malformed> {
     let mut reader = Reader::whole_sequence(pkcs1)?;
-    if reader.unsigned()? != [0] {
-        return Err(Malformed);
-    }
+    let version = reader.unsigned()?;
     let (n, e, _d) = (reader.unsigned()?, reader.unsigned()?, reader.unsigned()?);
     let (p, q) = (reader.unsigned()?, reader.unsigned()?);
     let (dp, dq, qinv) = (reader.unsigned()?, reader.unsigned()?, reader.unsigned()?);
+    let more_primes = reader.optional(tag::SEQUENCE)?;
     reader.end()?;
+    // Version 1 has more than two primes, which `PrivateKey` refuses with its reason.
+    if !matches!((version, more_primes), ([0], None) | ([1], Some(_))) {
+        return Err(Malformed);
+    }
     Ok(Components { n, e, p, q, dp, dq, qinv })
 }
 

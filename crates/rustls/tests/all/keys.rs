@@ -86,6 +86,41 @@ fn a_key_of_another_kind_is_refused() {
 }
 
 #[test]
+fn a_refusal_tells_what_the_key_is() {
+    use openssl::ec::{EcGroup, EcKey};
+    use openssl::nid::Nid;
+    for curve in [Nid::SECP521R1, Nid::SECP256K1, Nid::SECP224R1] {
+        let group = EcGroup::from_curve_name(curve).expect("a curve");
+        let sec1 = EcKey::generate(&group).expect("a key").private_key_to_der().expect("SEC 1");
+        let key = PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(sec1));
+        let error = load(key).expect_err("another curve").to_string();
+        assert!(error.contains("another curve than P-256 and P-384"), "{error}");
+    }
+
+    let (_, pkcs1) = parts(Kind::Rsa2048);
+    let pss = b"\x30\x0b\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a";
+    let error = load(joined(0, pss, &pkcs1, &[])).expect_err("for PSS only").to_string();
+    assert!(error.contains("RSA for PSS only"), "{error}");
+
+    // Of three primes, as `openssl genrsa -primes 3` writes them.
+    let own = Kind::Rsa2048.identity().key.rsa().expect("RSA");
+    let n = element(2, &[&[0][..], &own.n().to_vec()].concat());
+    let (e, third) = (element(2, &own.e().to_vec()), element(2, &[0x7f; 85]));
+    let numbers = [n.clone(), e, n, third.repeat(5)].concat();
+    let more = element(0x30, &element(0x30, &third.repeat(3)));
+    let key = |version, more: &[u8]| {
+        let parts = [&element(2, &[version])[..], &numbers, more].concat();
+        let key = PrivatePkcs1KeyDer::from(element(0x30, &parts));
+        load(PrivateKeyDer::Pkcs1(key)).expect_err("three primes").to_string()
+    };
+    let error = key(1, &more);
+    assert!(error.contains("more than two primes are not supported"), "{error}");
+    for error in [key(0, &more), key(1, &[]), key(2, &more)] {
+        assert!(error.contains("is not well-formed"), "{error}");
+    }
+}
+
+#[test]
 fn nothing_that_is_cut_or_changed_panics() {
     for kind in Kind::ALL {
         let bytes = kind.identity().key.private_key_to_pkcs8().expect("PKCS #8");
