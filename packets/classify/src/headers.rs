@@ -188,9 +188,14 @@ fn flow_v6(packet: &[u8]) -> Result<(Flow, bool), Refusal> {
     Ok((flow, is_later))
 }
 
-/// The protocol behind the extension headers, its bytes, and whether those belong to a later
-/// fragment: then the first of them is in the middle of something.
-fn behind_extensions(first: u8, mut payload: &[u8]) -> Result<(u8, &[u8], bool), Refusal> {
+/// The protocol behind IPv6's extension headers, its bytes, and whether those belong to a later
+/// fragment: then the first of them is in the middle of something. `first` and `payload` are what
+/// the IPv6 header names and what follows it.
+///
+/// # Errors
+///
+/// If the payload ends within such a header, or one stands where it may not.
+pub fn behind_extensions(first: u8, mut payload: &[u8]) -> Result<(u8, &[u8], bool), Refusal> {
     let mut next = first;
     let mut is_first = true;
     loop {

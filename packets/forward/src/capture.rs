@@ -139,6 +139,22 @@ impl Capture {
         self.frames.iter().map(|(link, range)| (*link, &self.bytes[range.clone()]))
     }
 
+    /// Brings the frames of each link together; among themselves they stay in the file's order.
+    pub(crate) fn sort_by_link(&mut self) {
+        self.frames.sort_by_key(|(link, _)| *link == Link::Ip);
+    }
+
+    /// The frames, up to `most` of one link at a time.
+    pub(crate) fn bursts(
+        &self,
+        most: usize,
+    ) -> impl Iterator<Item = (Link, impl ExactSizeIterator<Item = &[u8]>)> {
+        let of_one_link = self.frames.chunk_by(|(one, _), (other, _)| one == other);
+        of_one_link
+            .flat_map(move |frames| frames.chunks(most))
+            .map(|frames| (frames[0].0, frames.iter().map(|(_, range)| &self.bytes[range.clone()])))
+    }
+
     fn take(
         &mut self,
         block: &PcapBlockOwned<'_>,
@@ -291,6 +307,20 @@ mod tests {
                 assert_eq!(frames(&bytes[..end]).0.len(), whole);
             }
         }
+    }
+
+    #[test]
+    fn bursts_have_frames_of_one_link() {
+        let (ethernet, ip) = (Link::Ethernet, Link::Ip);
+        let frames = [(ip, 0..1), (ethernet, 1..3), (ip, 3..4), (ethernet, 4..5), (ethernet, 5..6)];
+        let frames = frames.to_vec();
+        let mut capture = Capture { bytes: b"abcdef".to_vec(), frames, is_cut: false };
+        capture.sort_by_link();
+        let found: Vec<(Link, Vec<&[u8]>)> =
+            capture.bursts(2).map(|(link, frames)| (link, frames.collect())).collect();
+        let wanted: [(Link, Vec<&[u8]>); 3] =
+            [(ethernet, vec![b"bc", b"e"]), (ethernet, vec![b"f"]), (ip, vec![b"a", b"d"])];
+        assert_eq!(found, wanted);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Counts {
     pub other_version: u64,
     /// Packets that were routed to a port that did not take them.
     pub unsent: u64,
+    /// Packets that were to be cut into segments inside something that is no tunnel known here.
+    pub unsegmented: u64,
     /// Packets that the kernel dropped because we were too slow.
     pub overrun: u64,
     /// Packets that left, by port.
@@ -87,6 +89,7 @@ impl Counts {
         self.expired += other.expired;
         self.other_version += other.other_version;
         self.unsent += other.unsent;
+        self.unsegmented += other.unsegmented;
         self.overrun += other.overrun;
         self.refused.iter_mut().zip(other.refused).for_each(|(own, other)| *own += other);
         grow(&mut self.sent, &other.sent);
@@ -104,6 +107,7 @@ impl Counts {
             ("other-version", self.other_version),
             ("not-addressed", self.not_addressed),
             ("unsent", self.unsent),
+            ("unsegmented", self.unsegmented),
             ("overrun", self.overrun),
         ]
         .into_iter()

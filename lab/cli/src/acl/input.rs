@@ -1,6 +1,6 @@
 //! Rule files of all formats, traces, and tables.
 
-use std::fs;
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,14 +29,17 @@ pub enum Format {
 
 /// Reads a rule file.
 pub fn rules(path: &Path, format: Format) -> anyhow::Result<RuleSet> {
-    let text = text(path)?;
+    parse(path, format, &text(path)?)
+}
+
+fn parse(path: &Path, format: Format, text: &str) -> anyhow::Result<RuleSet> {
     let name = path.display().to_string();
-    if rule::is_blank(&text) {
+    if rule::is_blank(text) {
         bail!("{name} holds no rules: it is empty, or has comments only");
     }
     let format = match format {
         Format::Auto if path.extension().is_some_and(|of| of == "csv") => rule::Format::Csv,
-        Format::Auto => rule::Format::recognise(&text).with_context(|| {
+        Format::Auto => rule::Format::recognise(text).with_context(|| {
             format!("{name} has no format that is recognised; --format names it")
         })?,
         Format::Classbench => rule::Format::Classbench,
@@ -45,18 +48,23 @@ pub fn rules(path: &Path, format: Format) -> anyhow::Result<RuleSet> {
         Format::Iptables => rule::Format::Iptables,
         Format::Nftables => rule::Format::Nftables,
     };
-    Ok(format.parse(&name, &text)?)
+    Ok(format.parse(&name, text)?)
 }
 
 /// Reads a table, or builds one of a rule file.
 pub fn table(path: &Path, format: Format, limits: &Limits) -> anyhow::Result<Arc<Table>> {
-    let mut start = [0; 8];
-    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    if read.is_ok() && Table::is_table(&start) {
-        let table = Table::open(path).with_context(|| format!("cannot use {}", path.display()))?;
-        return Ok(Arc::new(table));
+    let mut file = open(path)?;
+    let mut start = Vec::new();
+    file.by_ref().take(8).read_to_end(&mut start).with_context(|| cannot_read(path))?;
+    if Table::is_table(&start) {
+        // What comes through a pipe comes once.
+        let table = match file.metadata().is_ok_and(|of| of.is_file()) {
+            true => Table::open(path),
+            false => Table::read(&mut start.chain(file)),
+        };
+        return Ok(Arc::new(table.with_context(|| format!("cannot use {}", path.display()))?));
     }
-    let set = rules(path, format)?;
+    let set = parse(path, format, &text_of(path, start.chain(file))?)?;
     let table = Table::build(&set, limits);
     Ok(Arc::new(table.with_context(|| format!("cannot build a table of {}", path.display()))?))
 }
@@ -75,10 +83,22 @@ pub fn trace(path: &Path, layout: &Layout) -> anyhow::Result<Vec<Flow>> {
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    let cannot_read = || format!("cannot read {}", path.display());
-    let bytes = fs::read(path).with_context(cannot_read)?;
+    text_of(path, open(path)?)
+}
+
+fn text_of(path: &Path, mut source: impl Read) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    source.read_to_end(&mut bytes).with_context(|| cannot_read(path))?;
     if Table::is_table(&bytes) {
         bail!("{} is a table that was built of rules; give the rules", path.display());
     }
-    String::from_utf8(bytes).with_context(cannot_read)
+    String::from_utf8(bytes).with_context(|| cannot_read(path))
+}
+
+fn open(path: &Path) -> anyhow::Result<File> {
+    File::open(path).with_context(|| cannot_read(path))
+}
+
+fn cannot_read(path: &Path) -> String {
+    format!("cannot read {}", path.display())
 }

@@ -1,6 +1,7 @@
 //! `widelane acl`: what it prints, and what it refuses.
 
 use std::fs;
+use std::io::Write;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
@@ -125,6 +126,21 @@ fn a_table_and_its_rules_classify_alike() {
     assert_eq!(told(&[]), json!({ "packets": packets }));
     let counts = results.map(|result| json!({ "results": [result], "count": 1 }));
     assert_eq!(told(&["--counts"]), json!({ "counts": counts }));
+}
+
+#[test]
+fn rules_and_tables_may_come_through_a_pipe() {
+    let directory = directory();
+    acl(directory.path(), &["build", "a.rules", "-o", "a.table"]).assert().success();
+    for name in ["a.rules", "a.table"] {
+        let bytes = fs::read(directory.path().join(name)).unwrap();
+        let mut command = acl(directory.path(), &["classify", "/dev/stdin", "--trace", "a.trace"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.stdout, b"1\n4026531840\n4294967295\n", "{name}");
+    }
 }
 
 #[test]

@@ -35,7 +35,9 @@ impl Table {
 
     fn holds_piece(&self, piece: &super::Piece) -> bool {
         let inside = usize::from(piece.offset) + usize::from(piece.bytes) <= self.layout.span();
-        let fits = u32::from(piece.shift) + 8 * u32::from(piece.bytes) <= 64;
+        // Wide rooms place whole bytes.
+        let fits = piece.shift.is_multiple_of(8)
+            && u32::from(piece.shift) + 8 * u32::from(piece.bytes) <= 64;
         let word = usize::from(piece.word) < self.shape.words();
         inside && fits && word && [1, 2, 4].contains(&piece.bytes)
     }

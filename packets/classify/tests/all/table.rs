@@ -173,6 +173,21 @@ fn a_table_that_lies_is_refused_or_harmless() {
     assert!(refused > 100 && looked_up > 100, "{refused} refused, {looked_up} looked up");
 }
 
+#[test]
+fn pieces_of_a_key_begin_at_whole_bytes() {
+    let bytes = written(&Table::build(&manifold(), &Limits::default()).unwrap());
+    // The first of the words behind the fixed header, and in it the shift.
+    let shift = 20 * 8 + 4;
+    for (change, is_refused) in [(0, false), (1, true), (2, true), (4, true)] {
+        let mut lying = bytes.clone();
+        lying[shift] ^= change;
+        let sum = checksum(&lying);
+        lying[24..32].copy_from_slice(&sum.to_le_bytes());
+        let read = Table::read(&mut &lying[..]).map(drop);
+        assert_eq!(matches!(read, Err(TableError::Unsound("its pieces"))), is_refused, "{read:?}");
+    }
+}
+
 fn field(name: &str, offset: usize, bytes: usize) -> Field {
     Field { name: name.to_owned(), offset, bytes }
 }

@@ -25,6 +25,15 @@ pub enum PortError {
         #[source]
         error: io::Error,
     },
+    /// The kernel does not let several rings share the frames of an interface.
+    #[error("cannot share the frames of {name} among queues{}", if_down(error))]
+    Queues {
+        /// The interface.
+        name: String,
+        /// What the kernel says.
+        #[source]
+        error: io::Error,
+    },
     /// Its frames do not begin with an Ethernet header: a tunnel, for one.
     #[error("{0} has no Ethernet header, as tunnels have none; a port is an Ethernet interface")]
     NotEthernet(String),
@@ -41,12 +50,19 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
+/// What helps where an interface that is down cannot have several queues.
+fn if_down(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => "; set it up first, as Linux before 6.13 requires",
+        _ => "",
+    }
+}
+
 /// An interface that frames can be sent on.
 #[derive(Debug)]
 pub struct Interface {
     name: String,
     index: u32,
-    address: [u8; 6],
     socket: OwnedFd,
 }
 
@@ -64,9 +80,11 @@ impl Interface {
         let socket = ring::packet_socket().map_err(refused)?;
         let index = name_to_index(&socket, name)
             .map_err(|_| PortError::NoSuchInterface(name.to_owned()))?;
-        let address = ring::bind_to_send(&socket, index).map_err(refused)?;
-        let address = address.ok_or_else(|| PortError::NotEthernet(name.to_owned()))?;
-        Ok(Interface { name: name.to_owned(), index, address, socket })
+        ring::bind_to_send(&socket, index).map_err(refused)?;
+        match ring::ethernet_address(&socket).map_err(refused)? {
+            Some(_) => Ok(Interface { name: name.to_owned(), index, socket }),
+            None => Err(PortError::NotEthernet(name.to_owned())),
+        }
     }
 
     /// Its name.
@@ -79,23 +97,36 @@ impl Interface {
         self.index
     }
 
-    /// Its Ethernet address.
-    pub fn address(&self) -> [u8; 6] {
-        self.address
-    }
-
-    /// Sends frames, each with what is left to the network card, and returns how many the kernel
-    /// took. Does not wait: a frame that the kernel refuses is skipped, and when the socket's send
-    /// buffer is full, so is the rest of that group of `SEND_MAX`.
+    /// Its Ethernet address, as the kernel has it now: bonds change theirs when they fail over.
     ///
     /// # Errors
     ///
     /// If the interface has been removed.
-    pub fn send(&self, frames: &[(&[u8], Offload)]) -> Result<u64, PortError> {
-        frames.chunks(SEND_MAX).map(|frames| self.send_some(frames)).sum()
+    pub fn address(&self) -> Result<[u8; 6], PortError> {
+        let address = ring::ethernet_address(&self.socket).ok().flatten();
+        address.ok_or_else(|| PortError::Gone(self.name.clone()))
     }
 
-    fn send_some(&self, frames: &[(&[u8], Offload)]) -> Result<u64, PortError> {
+    /// Sends frames, each with what is left to the network card, and returns the places of those
+    /// that the kernel did not take. Does not wait: a frame that the kernel refuses is skipped, and
+    /// when the socket's send buffer is full, so is the rest of that group of `SEND_MAX`.
+    ///
+    /// # Errors
+    ///
+    /// If the interface has been removed.
+    pub fn send(&self, frames: &[(&[u8], Offload)]) -> Result<Vec<usize>, PortError> {
+        let mut unsent = Vec::new();
+        for (frames, first) in frames.chunks(SEND_MAX).zip((0..).step_by(SEND_MAX)) {
+            self.send_some(frames, |place| unsent.push(first + place))?;
+        }
+        Ok(unsent)
+    }
+
+    fn send_some(
+        &self,
+        frames: &[(&[u8], Offload)],
+        mut skip: impl FnMut(usize),
+    ) -> Result<(), PortError> {
         let slices: Vec<[IoSlice<'_>; 2]> = frames
             .iter()
             .map(|(frame, offload)| [IoSlice::new(offload.bytes()), IoSlice::new(frame)])
@@ -105,20 +136,23 @@ impl Interface {
         let pairs = slices.iter().zip(&mut controls);
         let mut messages: Vec<MMsgHdr<'_>> =
             pairs.map(|(slices, control)| MMsgHdr::new(slices, control)).collect();
-        let (mut at, mut sent) = (0, 0);
+        let mut at = 0;
         while at < messages.len() {
             match sendmmsg(&self.socket, &mut messages[at..], SendFlags::DONTWAIT) {
-                Ok(count) => {
-                    at += count;
-                    sent += count as u64;
-                }
+                Ok(count) => at += count,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => {
+                    (at..messages.len()).for_each(skip);
+                    break;
+                }
                 Err(Errno::NXIO | Errno::NODEV) => return Err(PortError::Gone(self.name.clone())),
-                Err(_) => at += 1,
+                Err(_) => {
+                    skip(at);
+                    at += 1;
+                }
             }
         }
-        Ok(sent)
+        Ok(())
     }
 }
 
@@ -143,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lack_of_rights_is_told_as_one() {
+    fn advice_is_given_only_where_it_helps() {
         let socket = |error| PortError::Socket { name: "eth0".to_owned(), error };
         let text = |error: Errno| socket(io::Error::from(error)).to_string();
         let plain = "cannot open a packet socket on eth0";
@@ -151,6 +185,12 @@ mod tests {
         for refused in [Errno::PERM, Errno::ACCESS] {
             assert_eq!(text(refused), format!("{plain}; it takes root or CAP_NET_RAW"));
         }
+        let queues = |error| PortError::Queues { name: "eth0".to_owned(), error };
+        let text = |error: Errno| queues(io::Error::from(error)).to_string();
+        let plain = "cannot share the frames of eth0 among queues";
+        assert_eq!(text(Errno::NOSPC), plain);
+        let wanted = format!("{plain}; set it up first, as Linux before 6.13 requires");
+        assert_eq!(text(Errno::INVAL), wanted);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod interface;
 mod offload;
 mod ring;
+mod segments;
 mod worker;
 
 pub use interface::{Interface, PortError, parse_address};

@@ -4,8 +4,8 @@
 /// The header that the kernel puts before each frame that comes in, and wants before each that
 /// leaves: `struct virtio_net_hdr` of linux/virtio_net.h.
 ///
-/// A frame leaves with the header that it came in with. So the kernel has the card of the port that
-/// it leaves by do what was left to it, or does it itself.
+/// A frame leaves with the header that it came in with, unless it is cut here. So the kernel has
+/// the card of the port that it leaves by do what was left to it, or does it itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload([u8; Offload::BYTES]);
 
@@ -13,6 +13,26 @@ pub struct Offload([u8; Offload::BYTES]);
 const NEEDS_CHECKSUM: u8 = 1;
 /// Where SCTP has its checksum; no other protocol's lies there.
 const SCTP_CHECKSUM: usize = 8;
+
+// What is to be cut: TCP over IPv4 or IPv6, UDP, or IPv4's fragments. A further bit says that only
+// the first segment of TCP is to tell that congestion was met.
+const TCP_V4: u8 = 1;
+const TCP_V6: u8 = 4;
+const UDP: u8 = 5;
+const REDUCES_ONCE: u8 = 0x80;
+
+/// How a frame is to be cut into segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segmentation {
+    /// Where the header of TCP or UDP begins.
+    pub transport: usize,
+    /// Its protocol, as IP has it; 0 if it is none of these two.
+    pub protocol: u8,
+    /// The most bytes of data in a segment.
+    pub size: usize,
+    /// Whether only the first segment of TCP has the flag CWR.
+    pub reduces_once: bool,
+}
 
 impl Offload {
     /// Bytes of the header.
@@ -24,8 +44,7 @@ impl Offload {
     /// so that one is filled in here.
     pub(super) fn of(mut header: [u8; Self::BYTES], frame: &mut [u8]) -> Self {
         header[0] &= NEEDS_CHECKSUM;
-        let word = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
-        let (start, place) = (word(6), word(8));
+        let (start, place) = (word(&header, 6), word(&header, 8));
         if header[0] == NEEDS_CHECKSUM && place == SCTP_CHECKSUM {
             complete_sctp(frame.get_mut(start..).unwrap_or_default());
             header = [0; Self::BYTES];
@@ -33,10 +52,31 @@ impl Offload {
         Offload(header)
     }
 
+    /// How the frame is to be cut, if it is. Where the checksum is not left open, the kernel does
+    /// not say where the segments begin, and finds that itself.
+    pub(super) fn segmentation(&self) -> Option<Segmentation> {
+        let Offload(header) = self;
+        let kind = header[1] & !REDUCES_ONCE;
+        (kind != 0 && header[0] == NEEDS_CHECKSUM).then(|| Segmentation {
+            transport: word(header, 6),
+            protocol: match kind {
+                TCP_V4 | TCP_V6 => 6,
+                UDP => 17,
+                _ => 0,
+            },
+            size: word(header, 4),
+            reduces_once: header[1] & REDUCES_ONCE != 0,
+        })
+    }
+
     /// The header's bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
+}
+
+fn word(header: &[u8; Offload::BYTES], at: usize) -> usize {
+    usize::from(u16::from_ne_bytes([header[at], header[at + 1]]))
 }
 
 /// Fills in the checksum of an SCTP packet (RFC 9260, 6.8).
@@ -109,6 +149,9 @@ mod tests {
             let given = <[u8; 10]>::try_from(given).unwrap();
             let offload = Offload::of(given, &mut frame);
             assert_eq!((offload.bytes()[0], &offload.bytes()[1..]), (1, &given[1..]));
+            let wanted =
+                Segmentation { transport: 38, protocol: 6, size: 1460, reduces_once: false };
+            assert_eq!(offload.segmentation(), Some(wanted));
         }
         // A checksum that is right needs nothing.
         let offload = Offload::of(header(2, 0, 0), &mut frame);

@@ -85,11 +85,17 @@ impl Ring {
     ///
     /// If the kernel refuses.
     pub fn open(interface: &Interface, other: Option<&Ring>) -> Result<Self, PortError> {
-        Self::try_open(interface, other)
-            .map_err(|error| PortError::Socket { name: interface.name().to_owned(), error })
+        let name = || interface.name().to_owned();
+        let ring =
+            Self::try_open(interface).map_err(|error| PortError::Socket { name: name(), error })?;
+        if let Some(other) = other {
+            let joined = other.group().and_then(|of| set(&ring.socket, libc::PACKET_FANOUT, &of));
+            joined.map_err(|error| PortError::Queues { name: name(), error })?;
+        }
+        Ok(ring)
     }
 
-    fn try_open(interface: &Interface, other: Option<&Ring>) -> io::Result<Self> {
+    fn try_open(interface: &Interface) -> io::Result<Self> {
         let socket = packet_socket()?;
         set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as u32))?;
         // Before the ring is there: it lays out frames with this header.
@@ -114,9 +120,6 @@ impl Ring {
         let (name, index) = (interface.name().to_owned(), interface.index());
         let ring = Ring { name, index, socket, memory, next: 0 };
         bind(&ring.socket, interface.index(), EVERYTHING)?;
-        if let Some(other) = other {
-            set(&ring.socket, libc::PACKET_FANOUT, &other.group()?)?;
-        }
         Ok(ring)
     }
 
@@ -244,14 +247,18 @@ fn frames(body: &mut [u8]) -> Block<'_> {
     block
 }
 
-/// Binds a socket to an interface to send on it, and tells the interface's address; none if its
-/// frames have no Ethernet header.
-pub(super) fn bind_to_send(socket: &OwnedFd, index: u32) -> io::Result<Option<[u8; 6]>> {
+/// Binds a socket to an interface to send on it.
+pub(super) fn bind_to_send(socket: &OwnedFd, index: u32) -> io::Result<()> {
     bind(socket, index, 0)?;
     enlarge_send_buffer(socket)?;
     // Frames are sent the usual way, through the queue that shapes traffic: the way that passes it
     // by drops what the network card cannot cut into segments.
-    set(socket, libc::PACKET_VNET_HDR, &1u32)?;
+    set(socket, libc::PACKET_VNET_HDR, &1u32)
+}
+
+/// The present Ethernet address of the interface that a socket is bound to; none if its frames
+/// have no Ethernet header, or it has been removed.
+pub(super) fn ethernet_address(socket: &OwnedFd) -> io::Result<Option<[u8; 6]>> {
     let address = local_address(socket)?;
     let [a, b, c, d, e, f, ..] = address.sll_addr;
     let has_ethernet = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&address.sll_hatype);

@@ -1,6 +1,8 @@
 //! One thread's share: a ring, and the ports that its frames leave by.
 
+use super::segments::{Leaving, Unknown};
 use super::{Block, Interface, Offload, PortError, Ring};
+use crate::counts::Counts;
 use crate::engine::{Engine, Fate};
 use crate::headers::Link;
 
@@ -25,12 +27,16 @@ pub struct Worker<'a> {
     patience: u32,
 }
 
+/// A frame, the port that it leaves by, and what is left to the card there.
+type Routed<'f> = (u8, &'f mut [u8], Offload);
+
 /// How many blocks are forwarded between two such questions: half of a ring.
 const BLOCKS_BETWEEN: u32 = Ring::BLOCKS as u32 / 2;
 
 impl<'a> Worker<'a> {
     /// Forwards from a ring to ports, as an engine decides.
-    pub fn new(ring: Ring, ports: &'a [Port], engine: Engine) -> Self {
+    pub fn new(ring: Ring, ports: &'a [Port], mut engine: Engine) -> Self {
+        engine.counts.sent.resize(ports.len(), 0);
         Worker { ring, ports, engine, fates: Vec::new(), patience: BLOCKS_BETWEEN }
     }
 
@@ -48,20 +54,19 @@ impl<'a> Worker<'a> {
             fates.clear();
             fates.resize(frames.len(), Fate::Dropped);
             engine.decide(Link::Ethernet, &mut frames, fates);
-            let mut queues: Vec<Vec<(&[u8], Offload)>> = vec![Vec::new(); ports.len()];
-            for ((frame, offload), fate) in frames.into_iter().zip(offloads).zip(&*fates) {
-                if let Fate::Port(port) = *fate {
-                    let port = usize::from(port);
-                    queues[port].push((ports[port].address(frame), offload));
-                }
-            }
-            for (index, (leaving, port)) in queues.iter().zip(&**ports).enumerate() {
-                let sent = port.interface.send(leaving).unwrap_or_else(|error| {
+            let decided = frames.into_iter().zip(offloads).zip(&*fates);
+            let mut leaving: Vec<Routed<'_>> = decided
+                .filter_map(|((frame, offload), fate)| match *fate {
+                    Fate::Port(port) => Some((port, frame, offload)),
+                    Fate::Dropped => None,
+                })
+                .collect();
+            leaving.sort_by_key(|(port, ..)| *port);
+            for frames in leaving.chunk_by_mut(|(one, ..), (other, ..)| one == other) {
+                let port = usize::from(frames[0].0);
+                if let Err(error) = ports[port].send(port, frames, &mut engine.counts) {
                     outcome = Err(error);
-                    0
-                });
-                engine.counts.sent(index, sent);
-                engine.counts.unsent += leaving.len() as u64 - sent;
+                }
             }
         });
         if was_there {
@@ -106,10 +111,40 @@ impl<'a> Worker<'a> {
 }
 
 impl Port {
-    /// Addresses a frame to the neighbour.
-    fn address<'f>(&self, frame: &'f mut [u8]) -> &'f [u8] {
-        frame[..6].copy_from_slice(&self.neighbour);
-        frame[6..12].copy_from_slice(&self.interface.address());
-        frame
+    /// Sends frames to the neighbour, and counts them as those of a port.
+    fn send(
+        &self,
+        port: usize,
+        frames: &mut [Routed<'_>],
+        counts: &mut Counts,
+    ) -> Result<(), PortError> {
+        let count = frames.len() as u64;
+        let own = self.interface.address().inspect_err(|_| counts.unsent += count)?;
+        let mut leaving = Vec::with_capacity(frames.len());
+        for (_, frame, offload) in frames {
+            frame[..6].copy_from_slice(&self.neighbour);
+            frame[6..12].copy_from_slice(&own);
+            match Leaving::of(frame, *offload) {
+                Ok(frame) => leaving.push(frame),
+                Err(Unknown) => counts.unsegmented += 1,
+            }
+        }
+        let pieces = leaving.iter().zip(0..).flat_map(|(frame, owner)| {
+            frame.pieces().map(move |(piece, offload)| (owner, (piece, offload)))
+        });
+        let (owners, pieces): (Vec<usize>, Vec<(&[u8], Offload)>) = pieces.unzip();
+        let outcome = self.interface.send(&pieces);
+        // A frame that was cut has been sent if all of it has.
+        let unsent = match &outcome {
+            Ok(places) => {
+                let mut frames: Vec<usize> = places.iter().map(|place| owners[*place]).collect();
+                frames.dedup();
+                frames.len()
+            }
+            Err(_) => leaving.len(),
+        };
+        counts.unsent += unsent as u64;
+        counts.sent(port, (leaving.len() - unsent) as u64);
+        outcome.map(drop)
     }
 }

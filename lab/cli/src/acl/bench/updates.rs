@@ -62,9 +62,9 @@ pub fn run(
         let burst = burst as usize;
         let contest = Contest { name, set: rules, flows, live: &live, rate, burst };
         let plain = Classifier::choose(table.into(), &Policy::clone(&resolved.policy));
-        blocks.extend(contest.hold(args.rounds, &plain, cpu, stop, &mut results)?);
+        let held = contest.hold(args.rounds, &plain, cpu, stop, &mut results, &mut blocks);
         drop(args.keep(&results));
-        Ok(())
+        held
     });
     args.finish(results, began, blocks, outcome)
 }
@@ -164,7 +164,8 @@ impl Contest<'_> {
         cpu: usize,
         stop: &AtomicBool,
         results: &mut Results,
-    ) -> anyhow::Result<Vec<Block>> {
+        blocks: &mut Vec<Block>,
+    ) -> anyhow::Result<()> {
         let mix = Mutex::new(Mix::new(self));
         let pace = Pace { busy: AtomicBool::new(false), ended: AtomicBool::new(false), mix };
         let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
@@ -203,10 +204,12 @@ impl Contest<'_> {
             pace.ended.store(true, Ordering::Relaxed);
             (outcome, changer.join())
         });
-        outcome?;
         let changes = changes.map_err(|_| anyhow::anyhow!("the changes panicked"))?;
         let changes =
             changes.with_context(|| format!("cannot change the rules of {}", self.name))?;
+        if rounds.is_empty() {
+            return outcome;
+        }
         let latencies = Latencies::of(&changes);
         let rate = changes.len() as f64 / elapsed.as_secs_f64();
         self.record(&rounds, &latencies, rate, results);
@@ -216,7 +219,8 @@ impl Contest<'_> {
                 self.name, self.rate
             ));
         }
-        Ok(self.blocks(&rounds, &latencies, rate))
+        blocks.extend(self.blocks(&rounds, &latencies, rate));
+        outcome
     }
 
     /// Changes rules while it should, at its rate at most; returns how long each change took, and
@@ -461,4 +465,40 @@ fn by_reader(
     reader: &mut Reader,
 ) -> impl FnMut(&[&[u8]], &mut [u32]) -> Result<(), LookupError> + '_ {
     |packets, results| reader.classify(packets, results).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use widelane_classify::Limits;
+    use widelane_classify::rule::dpdk;
+
+    use super::*;
+
+    #[test]
+    fn rounds_before_an_interruption_are_kept() {
+        let set = dpdk::parse("rules", "R10.0.0.0/8 0.0.0.0/0 0 : 9 0 : 9 6/0xff 1\n").unwrap();
+        let (limits, policy) = (Limits::default(), Policy::open());
+        let live = Live::new(&set, &limits, &policy).unwrap();
+        let plain = Classifier::choose(Table::build(&set, &limits).unwrap().into(), &policy);
+        let flows = Flow::drawn(&set, 100, 1).unwrap();
+        let name = "a".to_owned();
+        let contest = Contest { name, set: &set, flows: &flows, live: &live, rate: 50, burst: 32 };
+        let stop = AtomicBool::new(false);
+        let (mut results, mut blocks) = (Results::default(), Vec::new());
+        let outcome = thread::scope(|scope| {
+            // Amid the first round: in its last part rules come.
+            scope.spawn(|| {
+                let began = Instant::now();
+                while live.rules().len() == 1 && began.elapsed() < Duration::from_secs(60) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            contest.hold(1000, &plain, place::here(), &stop, &mut results, &mut blocks)
+        });
+        assert_eq!(outcome.unwrap_err().to_string(), "interrupted");
+        let metrics: Vec<&str> = results.rows.iter().map(|row| row.metric.as_str()).collect();
+        assert!(metrics.contains(&"changes_per_second"), "{metrics:?}");
+        assert_eq!(blocks.len(), 4);
+    }
 }

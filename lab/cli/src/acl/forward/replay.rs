@@ -34,8 +34,7 @@ struct Contender {
 
 /// Replays a capture.
 pub fn run(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
-    let capture = capture(path)?;
-    let mut replay = Replay::new(&capture);
+    let mut replay = Replay::new(capture(path)?);
     if let Some(csv) = &args.watch_power {
         return power::run(args, &mut replay, csv);
     }
@@ -63,13 +62,14 @@ pub fn run(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
     }
     let Some(first) = contenders.first() else { bail!("no room is open") };
     // All rooms decide alike: the counters of one pass are those of any.
+    let mut one = |contender: &Contender| {
+        let mut engine = Engine::new(contender.rules.routes());
+        replay.pass(&mut engine);
+        engine.counts
+    };
+    let wanted = one(first);
     for other in &contenders[1..] {
-        let one = |contender: &Contender| {
-            let mut engine = Engine::new(contender.rules.routes());
-            replay.clone().pass(&mut engine);
-            engine.counts
-        };
-        if one(first) != one(other) {
+        if one(other) != wanted {
             bail!("rooms {} and {} disagree: report this, please", first.room, other.room);
         }
     }
