@@ -81,7 +81,7 @@ fn counted(place: &Place, counter: impl Fn(&Counts) -> u64) -> u64 {
 fn repeat(place: &Place, seen: impl Fn() -> bool, step: impl Fn()) {
     let end = Instant::now() + PATIENCE;
     while !seen() {
-        assert!(Instant::now() < end, "not seen for a minute: {:?}", place.counters());
+        assert!(Instant::now() < end, "not seen for five minutes: {:?}", place.counters());
         step();
         if !seen() {
             thread::sleep(BREAK);
@@ -90,7 +90,7 @@ fn repeat(place: &Place, seen: impl Fn() -> bool, step: impl Fn()) {
 }
 
 const BREAK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Does each job until a counter has grown by a number for it, and the device has done some.
 fn until(place: &Place, at_least: u64, counter: fn(&Counts) -> u64, step: impl Fn(&Job)) {

@@ -35,8 +35,8 @@ impl Leaves {
     }
 }
 
-/// Disturbs `work`, which lasts `lasts`, at `flips` random moments, as [`disturb`] does, has `judge`
-/// say what left it, and prints that under the name `what`.
+/// Disturbs `work`, which lasts `lasts`, at `flips` random moments, as [`disturb`] does, has
+/// `judge` say what left it, and prints that under the name `what`.
 ///
 /// # Panics
 /// When something left that reveals secrets, when nothing was ever found out, or when too much was

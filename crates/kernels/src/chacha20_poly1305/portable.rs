@@ -61,8 +61,8 @@ pub fn absorb(_room: (), poly: &mut Poly1305, bytes: &[u8]) {
     poly.absorb(bytes);
 }
 
-/// Encrypts or decrypts blocks from `counter` on and authenticates the ciphertext. A last block that
-/// is not whole is filled up with zeros for that.
+/// Encrypts or decrypts blocks from `counter` on and authenticates the ciphertext. A last block
+/// that is not whole is filled up with zeros for that.
 pub fn crypt(
     room: (),
     direction: Direction,

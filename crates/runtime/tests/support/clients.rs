@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use openssl::ssl::{Ssl, SslContext, SslMethod, SslVersion};
+use openssl::x509::X509;
 use widelane_loadgen::{Cipher, Group, Load, LoadError, Tally, TlsVersion, Work, run};
 
 use super::KINDS_MIXED;
@@ -79,9 +80,8 @@ pub fn try_load(
 /// A load by TLS 1.3 on a server with these certificates, to be changed at will.
 pub fn load_of(port: u16, identities: &[&Identity]) -> Load {
     let certificate = |identity: &&Identity| {
-        let mut convert = Command::new("openssl");
-        convert.args(["x509", "-outform", "der", "-in"]).arg(&identity.certificate);
-        super::run(&mut convert).stdout
+        let pem = std::fs::read(&identity.certificate).expect("made");
+        X509::from_pem(&pem).and_then(|it| it.to_der()).expect("a certificate")
     };
     Load {
         target: SocketAddr::from(([127, 0, 0, 1], port)),

@@ -1,3 +1,5 @@
+//! What is answered for rows of every kind.
+
 use super::*;
 use crate::words::{Metric, SERVER_CPU_PER_REQUEST};
 

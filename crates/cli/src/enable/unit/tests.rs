@@ -1,3 +1,5 @@
+//! Whether units are found as systemd finds them, and what is said about them.
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::files::drop_in_directories;

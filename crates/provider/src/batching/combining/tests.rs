@@ -1,3 +1,5 @@
+//! Workers and lane processes in one process, and in children that know no handlers.
+
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use std::thread;
