@@ -78,7 +78,7 @@ enum Chore {
     Rival(rival::Arguments),
     /// Makes rpm packages of what the Debian packages hold
     Rpm(rpm::Arguments),
-    /// Installs what the machine lacks to build and test: OpenSSL's headers, servers, their modules.
+    /// Installs what the machine lacks to build and test: OpenSSL's headers, servers, modules.
     Setup,
     /// Runs nginx and HAProxy for long under changing load, and draws what they held.
     Soak(soak::Arguments),

@@ -174,7 +174,9 @@ mod tests {
                 {
                     "id": "serde",
                     "deps": [
-                        needs("itoa", None), needs("cc", Some("build")), needs("serde_derive", None),
+                        needs("itoa", None),
+                        needs("cc", Some("build")),
+                        needs("serde_derive", None),
                     ],
                 },
                 { "id": "serde_derive", "deps": [needs("syn", None)] },

@@ -1,5 +1,6 @@
 //! The process between the runner and a test program. It lets nothing of the program live on: no
-//! server whose test crashed, no daemon, and nothing at all where the runner is ended, as by Ctrl-C.
+//! server whose test crashed, no daemon, and nothing at all where the runner is ended, as by
+//! Ctrl-C.
 
 use std::ffi::OsString;
 use std::fs;
