@@ -2,6 +2,7 @@
 //! files.
 
 use std::env;
+use std::ffi::c_int;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -64,15 +65,23 @@ pub fn policy() -> anyhow::Result<Resolved> {
     Ok(policy::resolve(&Inputs::of_environment())?)
 }
 
-/// A flag that Ctrl-C and its kin set; a second one ends the process at once.
+/// A flag that SIGINT, SIGTERM and SIGHUP set.
 pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("cannot watch for signals")?;
-    }
+    set_on_signals(&stop, &[SIGINT, SIGTERM, SIGHUP]).context("cannot watch for signals")?;
     Ok(stop)
+}
+
+/// Has signals set a flag. A second SIGINT, as by Ctrl-C, ends the process at once. A second
+/// SIGTERM does not: `timeout` sends it twice, to the process and to its group.
+pub fn set_on_signals(flag: &Arc<AtomicBool>, signals: &[c_int]) -> io::Result<()> {
+    for &signal in signals {
+        if signal == SIGINT {
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(flag))?;
+        }
+        signal_hook::flag::register(signal, Arc::clone(flag))?;
+    }
+    Ok(())
 }
 
 /// A path as seen from inside of the system in the directory `root`.

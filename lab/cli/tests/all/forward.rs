@@ -171,18 +171,22 @@ fn a_look_at_the_clock_that_is_interrupted_says_so_and_keeps_what_it_saw() {
     let arguments = ["--rules-ipv4", "a.rules", "--pcap", "a.pcap", "--watch-power", "power.csv"];
     let mut forward = acl(directory.path(), &[&["forward"], &arguments[..]].concat());
     let forward = forward.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let catches_int = || {
+    let catches = |signal: Signal| {
         let status = fs::read_to_string(format!("/proc/{}/status", forward.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        u64::from_str_radix(caught.trim(), 16).unwrap() >> (Signal::INT.as_raw() - 1) & 1 == 1
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
     };
     let comes_to_catch = |_| {
         sleep(Duration::from_millis(2));
-        catches_int()
+        [Signal::INT, Signal::TERM].into_iter().all(catches)
     };
     assert!((0..10_000).any(comes_to_catch));
     sleep(Duration::from_millis(600));
-    kill_process(Pid::from_child(&forward), Signal::INT).unwrap();
+    // As by `timeout`: to the process, and to its group.
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&forward), Signal::TERM).unwrap();
+        sleep(Duration::from_millis(1));
+    }
     let ended = forward.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.code() == Some(1) && said.contains("interrupted"), "{said}");

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use widelane_cli::system;
 use widelane_forward::port::parse_address;
 
 use crate::targets::WrittenFile;
@@ -130,8 +131,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// Watches for Ctrl-C and its kin, of which a second one ends the process at once, and for
-    /// SIGHUP; and for the end of a time.
+    /// Watches for SIGINT and SIGTERM, for SIGHUP, and for the end of a time.
     fn watch(limit: Option<Duration>) -> anyhow::Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let hung_up = Arc::new(AtomicBool::new(false));
@@ -141,11 +141,7 @@ impl Signals {
             for signal in [SIGINT, SIGTERM, SIGHUP] {
                 signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
             }
-            for signal in [SIGINT, SIGTERM] {
-                let flag = Arc::clone(&ended);
-                signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))?;
-                signal_hook::flag::register(signal, flag)?;
-            }
+            system::set_on_signals(&ended, &[SIGINT, SIGTERM])?;
             signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up))?;
             Ok(woken)
         };
