@@ -117,7 +117,7 @@ impl Bench {
         &mut self,
         own: Subject,
         round: u32,
-        crew: &Member,
+        member: &Member,
     ) -> Result<(), ExperimentError> {
         let mut stimulus = own.stimulus().map_err(ExperimentError::NotApplicable)?;
         let (turns, _) = self.turns_for(&mut stimulus, 20.0);
@@ -127,11 +127,11 @@ impl Bench {
             (TOGETHER.to_owned(), true),
         ] {
             let name = name.into();
-            crew.all(true);
+            member.all(true);
             let label = |phase| Label { subject: &name, round, phase };
             self.meter.rest(4000.0);
             self.windows(label(Phase::Ambient), 40, 2.0, 10.0);
-            crew.all(true);
+            member.all(true);
             for _ in 0..100 {
                 if works {
                     self.burst(label(Phase::Burst), &mut stimulus, turns);

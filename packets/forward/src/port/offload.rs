@@ -14,12 +14,12 @@ const NEEDS_CHECKSUM: u8 = 1;
 /// Where SCTP has its checksum; no other protocol's lies there.
 const SCTP_CHECKSUM: usize = 8;
 
-// What is to be cut: TCP over IPv4 or IPv6, UDP, or IPv4's fragments. A further bit says that only
-// the first segment of TCP is to tell that congestion was met.
-const TCP_V4: u8 = 1;
-const TCP_V6: u8 = 4;
-const UDP: u8 = 5;
-const REDUCES_ONCE: u8 = 0x80;
+// Kinds of generic segmentation offload (`VIRTIO_NET_HDR_GSO_…`).
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
+/// A flag beside them: of the segments of TCP only the first has CWR.
+const GSO_ECN: u8 = 0x80;
 
 /// How a frame is to be cut into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub(super) struct Segmentation {
     pub protocol: u8,
     /// The most bytes of data in a segment.
     pub size: usize,
-    /// Whether only the first segment of TCP has the flag CWR.
-    pub reduces_once: bool,
+    /// Whether only the first segment of TCP has the flag CWR (RFC 3168).
+    pub has_ecn: bool,
 }
 
 impl Offload {
@@ -56,16 +56,16 @@ impl Offload {
     /// not say where the segments begin, and finds that itself.
     pub(super) fn segmentation(&self) -> Option<Segmentation> {
         let Offload(header) = self;
-        let kind = header[1] & !REDUCES_ONCE;
+        let kind = header[1] & !GSO_ECN;
         (kind != 0 && header[0] == NEEDS_CHECKSUM).then(|| Segmentation {
             transport: word(header, 6),
             protocol: match kind {
-                TCP_V4 | TCP_V6 => 6,
-                UDP => 17,
+                GSO_TCPV4 | GSO_TCPV6 => 6,
+                GSO_UDP_L4 => 17,
                 _ => 0,
             },
             size: word(header, 4),
-            reduces_once: header[1] & REDUCES_ONCE != 0,
+            has_ecn: header[1] & GSO_ECN != 0,
         })
     }
 
@@ -149,8 +149,7 @@ mod tests {
             let given = <[u8; 10]>::try_from(given).unwrap();
             let offload = Offload::of(given, &mut frame);
             assert_eq!((offload.bytes()[0], &offload.bytes()[1..]), (1, &given[1..]));
-            let wanted =
-                Segmentation { transport: 38, protocol: 6, size: 1460, reduces_once: false };
+            let wanted = Segmentation { transport: 38, protocol: 6, size: 1460, has_ecn: false };
             assert_eq!(offload.segmentation(), Some(wanted));
         }
         // A checksum that is right needs nothing.

@@ -1,8 +1,8 @@
 //! What leaves in place of a frame: TCP and UDP inside a tunnel is cut into segments here.
 //!
-//! Otherwise the kernel or the card does that. But for a frame from a packet socket the kernel
-//! takes the outermost UDP or GRE header for what is to be cut: the header that goes before the
-//! frame cannot say that there is a tunnel.
+//! Other frames are cut by the kernel or the card. But a `virtio_net_hdr`, which goes before a frame
+//! from a packet socket, cannot say that there is a tunnel: the kernel would cut what the outer UDP
+//! or GRE header carries, fail, and drop the frame.
 //!
 //! | Around an IP packet with TCP or UDP | |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | UDP (VXLAN, Geneve, FOU) | the same, and UDP's length, and its checksum if it has one |
 //! | GRE, with a key or without | the same, and its checksum if it has one |
 //!
-//! What lies between these headers and the inner IP header is the same in all segments. Linux has
-//! no frame cut that is in more than one tunnel.
+//! What lies between these headers and the inner IP header is the same in all segments. Linux
+//! merges no packets that are in more than one tunnel.
 
 use std::borrow::Cow;
 
@@ -146,7 +146,7 @@ impl Tunnel {
                 if !is_last {
                     transport[13] &= !(FIN | PSH);
                 }
-                if index > 0 && self.wanted.reduces_once {
+                if index > 0 && self.wanted.has_ecn {
                     transport[13] &= !CWR;
                 }
                 complete(transport, TCP_CHECKSUM, shorter);
@@ -417,11 +417,10 @@ mod tests {
         let mut data = vec![0; 4 * usize::from(SIZE)];
         random.fill(&mut data);
         for (number, case) in cases().iter().enumerate() {
-            for (length, reduces_once) in [(5000, true), (4 * usize::from(SIZE), false), (9, true)]
-            {
+            for (length, has_ecn) in [(5000, true), (4 * usize::from(SIZE), false), (9, true)] {
                 let data = &data[..length];
                 let (frame, mut offload) = case.uncut(&tcp(), data, SIZE);
-                if reduces_once {
+                if has_ecn {
                     let mut header = <[u8; 10]>::try_from(offload.bytes()).unwrap();
                     header[1] |= 0x80;
                     offload = Offload::of(header, &mut []);
@@ -431,7 +430,7 @@ mod tests {
                     let mut tcp = tcp();
                     let passed = u32::from(index) * u32::from(SIZE);
                     tcp.sequence_number = tcp.sequence_number.wrapping_add(passed);
-                    tcp.cwr = index == 0 || !reduces_once;
+                    tcp.cwr = index == 0 || !has_ecn;
                     tcp.psh = usize::from(index) + 1 == count;
                     tcp.fin = tcp.psh;
                     (case.frame(index, &tcp, data).0, Offload::default())
