@@ -1,8 +1,8 @@
 //! What leaves in place of a frame: TCP and UDP inside a tunnel is cut into segments here.
 //!
-//! Other frames are cut by the kernel or the card. But a `virtio_net_hdr`, which goes before a frame
-//! from a packet socket, cannot say that there is a tunnel: the kernel would cut what the outer UDP
-//! or GRE header carries, fail, and drop the frame.
+//! Other frames are cut by the kernel or the card. But a `virtio_net_hdr`, which goes before a
+//! frame from a packet socket, cannot say that there is a tunnel: the kernel would cut what the
+//! outer UDP or GRE header carries, fail, and drop the frame.
 //!
 //! | Around an IP packet with TCP or UDP | |
 //! |---|---|
