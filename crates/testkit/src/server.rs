@@ -55,12 +55,25 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// If it is not installed, or does not listen.
+    /// If it is not installed, ends, or does not listen.
     pub fn listening(command: &mut Command, address: SocketAddr) -> Self {
-        let process = Self::start(command);
+        Self::ready(command, || TcpStream::connect(address).is_ok())
+    }
+
+    /// Starts a server, and waits until it is ready. One that listens in several places may not
+    /// listen in the last of them when it does in the first.
+    ///
+    /// # Panics
+    ///
+    /// If it is not installed, ends, or does not become ready.
+    pub fn ready(command: &mut Command, mut is_ready: impl FnMut() -> bool) -> Self {
+        let mut process = Self::start(command);
+        let program = command.get_program().display();
         let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < end, "{} does not listen", command.get_program().display());
+        while !is_ready() {
+            let ended = process.child().try_wait().expect("a child of ours");
+            assert!(ended.is_none(), "{program} ended: {}", ended.unwrap_or_default());
+            assert!(Instant::now() < end, "{program} does not listen");
             thread::sleep(Duration::from_millis(20));
         }
         process

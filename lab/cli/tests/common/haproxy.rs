@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
@@ -50,7 +51,9 @@ impl Haproxy {
         fs::write(place.join("haproxy.cfg"), configuration).unwrap();
         let mut command = Command::new("/usr/sbin/haproxy");
         command.arg("-db").arg("-f").arg(place.join("haproxy.cfg"));
-        let process = Process::listening(&mut command, address);
+        let process = Process::ready(&mut command, || {
+            UnixStream::connect(place.join("admin")).is_ok() && TcpStream::connect(address).is_ok()
+        });
         Haproxy { _process: process, directory, address: address.to_string() }
     }
 
