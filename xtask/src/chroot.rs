@@ -1,12 +1,13 @@
-//! A Debian in a directory, made by debootstrap and entered with processes, mounts and a network of
+//! A Debian or Ubuntu in a directory, made by debootstrap and entered with processes, mounts and a network of
 //! its own, so that nothing of what runs in it stays behind.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
+use crate::archive::{Archive, is_ubuntu};
 use crate::shell::{announce, announce_and_run, find_program, run};
 use crate::workspace::Workspace;
 
@@ -21,15 +22,28 @@ pub fn check_tools() -> Result<()> {
     Ok(())
 }
 
-/// Makes a minimal Debian of `suite` at `root`, in which installed services are not started.
+/// Makes a minimal Debian or Ubuntu of `suite` at `root`, in which installed services are not
+/// started.
 pub fn bootstrap(root: &Path, suite: &str) -> Result<()> {
     let unfinished = root.with_extension("unfinished");
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished)?;
     }
-    announce_and_run(
-        Command::new("debootstrap").args(["--variant=minbase", suite]).arg(&unfinished),
-    )?;
+    let mut debootstrap = Command::new("debootstrap");
+    debootstrap.arg("--variant=minbase");
+    if is_ubuntu(suite) {
+        let archive = Archive::of(suite, root.parent().context("a chroot is in a directory")?)?;
+        let Archive { mirror, keyring, components } = archive;
+        debootstrap.arg(format!("--keyring={}", keyring.display()));
+        debootstrap.arg(format!("--components={}", components.replace(' ', ",")));
+        // Debian's debootstrap may not know the newest releases: all have one recipe.
+        debootstrap.arg(suite).arg(&unfinished).args([&*mirror, "gutsy"]);
+        announce_and_run(&mut debootstrap)?;
+        let updates = format!("deb {mirror} {suite}-updates {components}\n");
+        fs::write(unfinished.join("etc/apt/sources.list.d/updates.list"), updates)?;
+    } else {
+        announce_and_run(debootstrap.arg(suite).arg(&unfinished))?;
+    }
     let policy = unfinished.join("usr/sbin/policy-rc.d");
     fs::write(&policy, "#!/bin/sh\nexit 101\n")?;
     run(Command::new("chmod").arg("755").arg(&policy))?;
@@ -37,7 +51,7 @@ pub fn bootstrap(root: &Path, suite: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that `packages` are installed in the Debian at `root`; they come from the network of
+/// Makes sure that `packages` are installed in the system at `root`; they come from the network of
 /// this machine.
 pub fn install(root: &Path, packages: &str) -> Result<()> {
     // A mirror may be older than a suite that changes daily says its lists may be.
@@ -51,7 +65,7 @@ pub fn install(root: &Path, packages: &str) -> Result<()> {
     run(Command::new("unshare").args(words).arg(root).args(["sh", "-euc", &script]))
 }
 
-/// A command that runs `words` in the Debian at `root`, without a network but loopback. The
+/// A command that runs `words` in the system at `root`, without a network but loopback. The
 /// directories of `shared` are there under the same paths.
 pub fn command(root: &Path, shared: &[&Path], words: &[&str]) -> Command {
     let mut script = "ip link set lo up\n".to_owned();
@@ -76,7 +90,7 @@ pub fn within(seconds: u32, command: &Command) -> Command {
     limited
 }
 
-/// Runs a script of the workspace in the Debian at `root`, with what such scripts share.
+/// Runs a script of the workspace in the system at `root`, with what such scripts share.
 pub fn run_script(workspace: &Workspace, root: &Path, script: &str) -> Result<()> {
     let common = "packaging/check-common";
     for (from, to) in [(script, "check"), (common, "check-common")] {

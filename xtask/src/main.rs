@@ -1,12 +1,12 @@
 //! All chores of the workspace: `cargo xtask demo`, `test`, `pages`, `stress`, `ct`, `deb`, `tidy`.
 
+mod archive;
 mod asan;
 mod certificates;
 mod chroot;
 mod containers;
 mod ct;
 mod deb;
-mod debian_source;
 mod demo;
 mod emulate;
 mod fuzz;

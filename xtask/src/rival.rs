@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::debian_source::{self, KEYRING};
+use crate::archive::{self, Archive, DEBIAN_KEYRING};
 use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run, capture, run as run_command};
 use crate::workspace::Workspace;
@@ -111,9 +111,9 @@ impl Build<'_> {
         if let Some(archive) = self.archive()? {
             return Ok(archive);
         }
-        let mirror = mirror.map_or_else(debian_source::mirror, |mirror| Ok(mirror.to_owned()))?;
+        let mirror = mirror.map_or_else(archive::mirror, |mirror| Ok(mirror.to_owned()))?;
         let words = ["--download-only", "--tar-only", "haproxy"];
-        debian_source::fetch(&self.directory, &mirror, SUITE, &words)?;
+        archive::fetch_source(&self.directory, &Archive::debian(mirror), SUITE, &words)?;
         self.archive()?.context("apt fetched no archive of HAProxy")
     }
 
@@ -173,7 +173,7 @@ const ARCHIVE_END: &str = ".orig.tar.gz";
 
 /// What this takes beside cargo.
 const NEEDS: &[Need] = &[
-    Need::to_build("debian-archive-keyring", Proof::OneOf(&[KEYRING])),
+    Need::to_build("debian-archive-keyring", Proof::OneOf(&[DEBIAN_KEYRING])),
     Need::to_build("cmake", Proof::Program("cmake")),
     Need::to_build("make", Proof::Program("make")),
     Need::to_build("g++", Proof::Program("g++")),

@@ -1,4 +1,4 @@
-//! What Debian's servers gain on each of its releases: chroots made from Debian's packages, the
+//! What the servers of Debian and Ubuntu gain on each release: chroots made from their packages, the
 //! tests of servers and `widelane compare` in them, and the tables of
 //! docs/operate/compatibility.md.
 
@@ -51,7 +51,7 @@ enum Part {
     Tried(&'static Tried),
 }
 
-/// A release of Debian.
+/// A release of Debian or Ubuntu.
 struct System {
     name: &'static str,
     title: &'static str,
@@ -63,16 +63,19 @@ struct System {
 struct Server {
     name: &'static str,
     title: &'static str,
-    /// Debian's packages; the version of the first is shown.
+    /// Packages; the version of the first is shown.
     packages: &'static str,
     /// Why no more can be expected of it, and what it would take.
     remark: &'static str,
 }
 
-const SYSTEMS: [System; 3] = [
+const SYSTEMS: [System; 6] = [
     System { name: "debian12", title: "Debian 12", suite: "bookworm" },
     System { name: "debian13", title: "Debian 13", suite: "trixie" },
     System { name: "sid", title: "Debian sid", suite: "sid" },
+    System { name: "ubuntu22", title: "Ubuntu 22.04", suite: "jammy" },
+    System { name: "ubuntu24", title: "Ubuntu 24.04", suite: "noble" },
+    System { name: "ubuntu26", title: "Ubuntu 26.04", suite: "resolute" },
 ];
 
 const SERVERS: [Server; 24] = [

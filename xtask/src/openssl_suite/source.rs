@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::debian_source;
+use crate::archive::{self, Archive};
 use crate::shell::{announce, announce_and_run, capture};
 
 /// A built source tree.
@@ -134,7 +134,7 @@ impl Suite {
 /// Has apt fetch and unpack the package, without a word to the system's own sources.
 fn fetch(work: &Path) -> Result<PathBuf> {
     announce(&format!("OpenSSL's source package of Debian into {}", work.display()));
-    debian_source::fetch(work, MIRROR, SUITE, &["openssl"]).context(
+    archive::fetch_source(work, &Archive::debian(MIRROR.to_owned()), SUITE, &["openssl"]).context(
         "cannot fetch OpenSSL's source; apt-get, Debian's keyring and deb.debian.org are needed",
     )?;
     let entries = fs::read_dir(work)?.collect::<Result<Vec<_>, _>>()?;

@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn what_was_not_run_again_stays() {
         let place = std::env::temp_dir().join("widelane-no-outcomes");
-        let [_, debian13, _] = &SYSTEMS;
+        let [_, debian13, ..] = &SYSTEMS;
         let old = "\n### Debian 13\n\n| Server |\n| HAProxy | 3.0 | 0.42 |\n\n\
                    | Server |\n| MariaDB | 11 | 1.0 |\n\n\n### Debian sid\n\n| HAProxy | 3.2 |\n";
         let section = section(&place, debian13, &section_before(old, debian13));

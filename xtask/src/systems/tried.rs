@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::System;
 use crate::workspace::Workspace;
-use crate::{chroot, debian_source, shell};
+use crate::archive::{self, Archive};
+use crate::{chroot, shell};
 
 /// How long one may take, which is started twelve times.
 const SECONDS_MAX: u32 = 400;
@@ -24,7 +25,7 @@ const SECONDS_MAX: u32 = 400;
 pub struct Tried {
     pub name: &'static str,
     pub title: &'static str,
-    /// Debian's packages, and behind | those of newer releases; the version of the first is shown.
+    /// Packages, and behind | those of newer releases; the version of the first is shown.
     packages: &'static str,
     /// What comes before TLS on its connections or is asked by it, as the client knows it.
     opening: &'static str,
@@ -178,7 +179,8 @@ fn build(
     let directory = root.with_extension("sources").join(source.package);
     fs::create_dir_all(&directory)?;
     let words = ["--download-only", "--tar-only", source.package];
-    debian_source::fetch(&directory, &debian_source::mirror()?, system.suite, &words)?;
+    let archive = Archive::of(system.suite, root.parent().context("a system is in a directory")?)?;
+    archive::fetch_source(&directory, &archive, system.suite, &words)?;
     let files = fs::read_dir(&directory)?.collect::<std::io::Result<Vec<_>>>()?;
     let is_archive = |path: &PathBuf| path.to_string_lossy().contains(".orig.tar.");
     let archive = files.into_iter().map(|entry| entry.path()).find(is_archive);
