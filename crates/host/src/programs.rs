@@ -1,5 +1,6 @@
 //! Programs that are installed, and what they say about themselves.
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +16,13 @@ pub fn find(name: impl AsRef<Path>, search: &[PathBuf]) -> Option<PathBuf> {
 /// Version of nginx, as it reports it: `1.22.1`.
 pub fn nginx_version(program: &Path) -> Option<String> {
     word_behind(&said(program, "-v")?, "nginx/")
+}
+
+/// The words by which nginx writes the errors to `file` that it finds before it has read its
+/// configuration. Before 1.19.5 there are none: they go to the log that it was built with.
+pub fn nginx_first_errors(program: &Path, file: &str) -> Vec<OsString> {
+    let is_known = said(program, "-h").is_some_and(|help| help.contains("-e filename"));
+    if is_known { vec!["-e".into(), file.into()] } else { Vec::new() }
 }
 
 /// Version of HAProxy, as it reports it: `2.6.12-1+deb12u4`.

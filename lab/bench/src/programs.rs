@@ -1,8 +1,10 @@
 //! What is installed: the servers, and the parts of widelane itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use widelane_host::programs::{find, haproxy_version, nginx_version, said, word_behind};
+use widelane_host::programs::{
+    find, haproxy_version, nginx_first_errors, nginx_version, said, word_behind,
+};
 
 use crate::server::{ServerError, ServerKind};
 
@@ -111,6 +113,18 @@ impl Programs {
     /// Version of nginx, as it reports it: `1.22.1`.
     pub fn nginx_version(&self) -> Option<String> {
         nginx_version(self.nginx.as_deref()?)
+    }
+
+    /// The words that run nginx by a configuration in a directory, with its errors on standard error.
+    pub fn nginx_words(
+        &self,
+        directory: &Path,
+        configuration: PathBuf,
+    ) -> Result<Vec<PathBuf>, ServerError> {
+        let nginx = self.nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
+        let errors = nginx_first_errors(&nginx, "stderr").into_iter().map(PathBuf::from);
+        let rest = ["-p".into(), directory.to_owned(), "-c".into(), configuration];
+        Ok([nginx].into_iter().chain(errors).chain(rest).collect())
     }
 
     /// Where nginx keeps its modules, as it reports it.

@@ -1,11 +1,13 @@
 //! Real servers under `widelane run`, each in a directory and on ports of its own.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use widelane_host::programs::nginx_first_errors;
 use widelane_testkit::server::{free_address, nginx_files};
 
 use super::counters::Sums;
@@ -57,7 +59,10 @@ impl Server {
              events {{ worker_connections 1024; }}
              {blocks}\n"
         );
-        let arguments = ["/usr/sbin/nginx", "-p", ".", "-e", "error.log", "-c", "configuration"];
+        let nginx = "/usr/sbin/nginx";
+        let errors = nginx_first_errors(Path::new(nginx), "error.log");
+        let mut arguments = [nginx, "-p", ".", "-c", "configuration"].map(OsString::from).to_vec();
+        arguments.extend(errors);
         let mut server = Self::start(run, port, &configuration, &arguments);
         // As long as the process lives that left it behind, a daemon takes itself for an upgrade.
         wait_until("the daemon", || {
@@ -118,7 +123,12 @@ impl Server {
         Some(Self::start(Command::new(widelane()).arg("run"), port, &configuration, &arguments))
     }
 
-    fn start(run: &mut Command, port: u16, configuration: &str, arguments: &[&str]) -> Self {
+    fn start(
+        run: &mut Command,
+        port: u16,
+        configuration: &str,
+        arguments: &[impl AsRef<OsStr>],
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         // Workers give up their privileges and still write here.
         std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755))

@@ -32,23 +32,14 @@ impl Testbed {
     ) -> Result<Server, ServerError> {
         let site = self.site(name)?;
         let directory = &site.directory;
-        let nginx = self.programs().nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
+        let file = directory.join("nginx.conf");
+        let server = self.programs().nginx_words(directory, file.clone())?;
         let modules = self.programs().nginx_modules().unwrap_or_else(|| "modules".into());
         if let Some(missing) = MODULES.into_iter().find(|name| !modules.join(name).is_file()) {
             return Err(ServerError::NoModule { missing, directory: modules });
         }
-        let file = directory.join("nginx.conf");
         write(&directory.join("page.html"), &page())?;
         write(&file, &configuration(site.address, identity, &modules, directory))?;
-        let server = [
-            nginx,
-            "-e".into(),
-            "stderr".into(),
-            "-p".into(),
-            directory.clone(),
-            "-c".into(),
-            file,
-        ];
         check(command(&server).arg("-t"))?;
         let command = match policy {
             None => command(&server),

@@ -367,7 +367,6 @@ impl Testbed {
         groups: &str,
         directory: &Path,
     ) -> Result<Vec<PathBuf>, ServerError> {
-        let nginx = self.programs.nginx.clone().ok_or(ServerError::NotInstalled("nginx"))?;
         let file = directory.join("nginx.conf");
         let (content, application) = (self.content.as_ref(), self.application.as_ref());
         let workers = &self.workers;
@@ -380,9 +379,7 @@ impl Testbed {
             text = config::nginx_with_quic(&text, address);
         }
         write(&file, &text)?;
-        let mut server: Vec<PathBuf> = vec![nginx, "-e".into(), "stderr".into()];
-        server.extend(["-p".into(), directory.to_owned(), "-c".into(), file]);
-        Ok(server)
+        self.programs.nginx_words(directory, file)
     }
 
     fn haproxy(
