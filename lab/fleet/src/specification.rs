@@ -68,7 +68,7 @@ const NAMES_MAX: usize = 4096;
 const PROTOCOL_BYTES_MAX: usize = 255;
 
 /// The most combinations of everything else that are accepted: each thread has a TLS configuration
-/// for every one, which takes some 400 KiB where sessions are kept.
+/// for every one.
 const COMBINATIONS_MAX: usize = 256;
 
 /// Why an agent does not take part.
@@ -220,17 +220,6 @@ impl Specification {
 
     fn check_numbers(&self) -> Result<(), Refusal> {
         let mix = &self.mix;
-        let combinations = [
-            mix.versions.iter().len(),
-            mix.ciphers.iter().len(),
-            mix.groups.iter().len(),
-            mix.protocols.iter().len(),
-            mix.resumption.iter().len(),
-            mix.identities.iter().len(),
-        ];
-        let combinations = combinations
-            .into_iter()
-            .try_fold(1_usize, |product, length| product.checked_mul(length));
         let mut protocols = mix.protocols.iter().flatten();
         let requests = match &self.work {
             Work::Handshake => 1,
@@ -262,10 +251,7 @@ impl Specification {
                 protocols.all(|name| (1..=PROTOCOL_BYTES_MAX).contains(&name.len())),
                 "names of protocols must have 1 to 255 bytes",
             ),
-            (
-                combinations.is_some_and(|count| count <= COMBINATIONS_MAX),
-                "a mix may have at most 256 combinations",
-            ),
+            (mix.combinations() <= COMBINATIONS_MAX, "a mix may have at most 256 combinations"),
             (!self.course.window.is_zero(), "the window must be longer than zero"),
             (self.course.threads > 0, "a load needs at least one thread"),
         ] {

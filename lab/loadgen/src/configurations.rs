@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{ClientSessionMemoryCache, Resumption, Tls12Resumption};
+use rustls::client::{Resumption, Tls12Resumption};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -17,6 +17,7 @@ use crate::load::LoadError;
 use crate::plan::{Mix, Plan, Resume, Shown, Trust};
 use crate::quic;
 use crate::session::{Legacy, Speech};
+use crate::sessions::Sessions;
 use crate::tls::{AES128_SHA, Cipher, Group, TlsVersion};
 use crate::verifier::{InVersion, Judge, Pinned};
 
@@ -50,8 +51,8 @@ pub struct Drawn {
     name: usize,
 }
 
-/// Sessions kept for resumption per combination and name.
-const SESSIONS_KEPT: usize = 4096;
+/// Tickets kept by all configurations of a thread together.
+const TICKETS_MAX: usize = 4096;
 
 impl Configurations {
     /// Makes all configurations that `plan` may need.
@@ -69,6 +70,7 @@ impl Configurations {
         }
         let trusted = Trusted::all(&plan.trust)?;
         let turns = trusted.len();
+        let tickets_max = (TICKETS_MAX / (turns * mix.combinations()).max(1)).max(1);
         let mut all = Vec::new();
         for trusted in &trusted {
             for version in mix.versions.iter() {
@@ -80,7 +82,7 @@ impl Configurations {
                                     all.push(trusted.configuration(
                                         (*version, *cipher, *group),
                                         protocol.as_deref(),
-                                        *resume,
+                                        (*resume, tickets_max),
                                         identity.as_ref(),
                                     )?);
                                 }
@@ -155,7 +157,7 @@ impl Trusted {
         &self,
         (version, cipher, group): (TlsVersion, Cipher, Group),
         protocol: Option<&str>,
-        resume: Resume,
+        (resume, tickets_max): (Resume, usize),
         identity: Option<&Shown>,
     ) -> Result<Configuration, LoadError> {
         if let Cipher::Aes128Sha | Cipher::Aes128ShaMacFirst = cipher {
@@ -195,17 +197,13 @@ impl Trusted {
                 SingleCertAndKey::from(CertifiedKey::clone(certified)),
             )),
         };
-        config.resumption = match resume {
-            Resume::Never if is_quic => Resumption::store(Arc::new(quic::Store(None))),
-            Resume::Never => Resumption::disabled(),
-            _ if is_quic => {
-                let store = ClientSessionMemoryCache::new(SESSIONS_KEPT);
-                Resumption::store(Arc::new(quic::Store(Some(Arc::new(store)))))
-            }
-            Resume::Ticket => Resumption::in_memory_sessions(SESSIONS_KEPT),
-            Resume::SessionId => Resumption::in_memory_sessions(SESSIONS_KEPT)
-                .tls12_resumption(Tls12Resumption::SessionIdOnly),
+        let (tickets_max, in_tls12) = match resume {
+            Resume::Never => (0, Tls12Resumption::Disabled),
+            Resume::Ticket => (tickets_max, Tls12Resumption::SessionIdOrTickets),
+            Resume::SessionId => (tickets_max, Tls12Resumption::SessionIdOnly),
         };
+        config.resumption =
+            Resumption::store(Arc::new(Sessions::new(tickets_max))).tls12_resumption(in_tls12);
         if is_quic && version != TlsVersion::Tls13 {
             return Err(LoadError::Tls13Only("HTTP/3"));
         }

@@ -37,6 +37,7 @@ mod public_key;
 mod quic;
 mod search;
 mod session;
+mod sessions;
 mod slot;
 mod tally;
 mod times;

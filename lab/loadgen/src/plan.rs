@@ -91,6 +91,21 @@ impl Mix {
             identities: none_to_show(),
         }
     }
+
+    /// How many combinations can be drawn, whatever the name; each thread has a TLS configuration
+    /// for every one.
+    pub fn combinations(&self) -> usize {
+        [
+            self.versions.iter().len(),
+            self.ciphers.iter().len(),
+            self.groups.iter().len(),
+            self.protocols.iter().len(),
+            self.resumption.iter().len(),
+            self.identities.iter().len(),
+        ]
+        .into_iter()
+        .fold(1, usize::saturating_mul)
+    }
 }
 
 fn none_to_show() -> Weighted<Option<Shown>> {

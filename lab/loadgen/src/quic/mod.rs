@@ -24,7 +24,7 @@ use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
 use self::http3::Answer;
 use self::seen::Seen;
-pub use self::seen::{Store, note_signature};
+pub use self::seen::{note_group, note_signature, note_ticket};
 use crate::configurations::Drawn;
 use crate::connection::{Shared, Step};
 use crate::load::LoadError;

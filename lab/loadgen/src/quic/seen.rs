@@ -3,11 +3,8 @@
 //! sent a ticket.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use rustls::NamedGroup;
-use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
-use rustls::pki_types::ServerName;
 
 /// What has happened on a thread since it was last asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,53 +37,12 @@ pub fn note_signature() {
     SIGNATURE.set(true);
 }
 
-/// A store of sessions that notes tickets and groups; without one behind it, it keeps nothing.
-#[derive(Debug)]
-pub struct Store(pub Option<Arc<dyn ClientSessionStore>>);
+/// Notes that a ticket is kept on this thread.
+pub fn note_ticket() {
+    TICKET.set(true);
+}
 
-impl ClientSessionStore for Store {
-    fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
-        GROUP.set(Some(group));
-        if let Some(store) = &self.0 {
-            store.set_kx_hint(server_name, group);
-        }
-    }
-
-    fn kx_hint(&self, server_name: &ServerName<'_>) -> Option<NamedGroup> {
-        self.0.as_ref()?.kx_hint(server_name)
-    }
-
-    fn set_tls12_session(&self, server_name: ServerName<'static>, value: Tls12ClientSessionValue) {
-        if let Some(store) = &self.0 {
-            store.set_tls12_session(server_name, value);
-        }
-    }
-
-    fn tls12_session(&self, server_name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.0.as_ref()?.tls12_session(server_name)
-    }
-
-    fn remove_tls12_session(&self, server_name: &ServerName<'static>) {
-        if let Some(store) = &self.0 {
-            store.remove_tls12_session(server_name);
-        }
-    }
-
-    fn insert_tls13_ticket(
-        &self,
-        server_name: ServerName<'static>,
-        value: Tls13ClientSessionValue,
-    ) {
-        if let Some(store) = &self.0 {
-            TICKET.set(true);
-            store.insert_tls13_ticket(server_name, value);
-        }
-    }
-
-    fn take_tls13_ticket(
-        &self,
-        server_name: &ServerName<'static>,
-    ) -> Option<Tls13ClientSessionValue> {
-        self.0.as_ref()?.take_tls13_ticket(server_name)
-    }
+/// Notes that the server takes `group` on this thread.
+pub fn note_group(group: NamedGroup) {
+    GROUP.set(Some(group));
 }

@@ -224,6 +224,18 @@ fn an_open_loop_sees_a_stall_that_a_closed_one_hides() {
     assert!(slow(&open) > 2 * slow(&closed), "{} {}", slow(&open), slow(&closed));
 }
 
+/// All who come while the server stops need a session each.
+#[test]
+fn a_stall_of_the_server_leaves_sessions_for_all_who_come_meanwhile() {
+    let stall = Some(Duration::from_millis(150));
+    let server = serve_as(Conduct { stall, ..Conduct::default() });
+    let mix = Mix { resumption: Weighted::only(Resume::Ticket), ..plan(&server).mix };
+    let plan = Plan { mix, pace: open(300.0, Arrivals::Constant), ..plan(&server) };
+    let course = Course { warm_up: Duration::from_millis(1500), ..course(Duration::from_secs(3)) };
+    let tally = drive(&plan, &course, &NEVER, |_, _| ()).unwrap().tally;
+    assert!(tally.full == 0 && tally.resumed > 800, "{} {}", tally.full, tally.resumed);
+}
+
 /// A server that lets twenty handshakes through per second.
 fn narrow() -> Server {
     let interval = Duration::from_millis(50);

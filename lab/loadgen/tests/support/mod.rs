@@ -141,11 +141,13 @@ pub fn serve_with(
         certificates.push(der);
     }
     let times: Arc<[AtomicU64; 2]> = Arc::default();
-    let config = ServerConfig::builder_with_provider(Arc::new(provider))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(Shown(shown, Arc::clone(&times))));
+    // Of its own store the server would forget sessions.
+    config.ticketer = aws_lc_rs::Ticketer::new().unwrap();
 
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
