@@ -187,7 +187,7 @@ impl Server {
             window: PATIENCE,
             handshakes_max: handshakes,
         };
-        let observe = || -> Result<Duration> {
+        let observe = |_: Option<&Result<Duration>>| -> Result<Duration> {
             let tree = process_tree(self.process.pid())?;
             tree.into_iter().map(|pid| Ok(process_cpu(pid)?)).sum()
         };

@@ -93,7 +93,7 @@ fn download(
         handshakes_max: u64::MAX,
         patience: Duration::from_secs(20),
     };
-    let tally = run(&load, &AtomicBool::new(false), || ())?.tally;
+    let tally = run(&load, &AtomicBool::new(false), |_| ())?.tally;
     assert!(tally.answers >= 1, "{version:?} {cipher:?}: {:?}", tally.errors);
     assert!(tally.errors.is_empty(), "{version:?} {cipher:?}: {:?}", tally.errors);
     Ok(())

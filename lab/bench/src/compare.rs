@@ -21,7 +21,7 @@ pub use self::download::{Download, Protection};
 pub use self::plan::{Plan, Scenario, Work, Workers};
 use self::rows::Record;
 pub use self::window::Threads;
-use self::window::{Cpus, Shape, measure};
+use self::window::{Cpus, Shape, measure, seed};
 use crate::Observer;
 use crate::accounting::AccountingError;
 use crate::link::{Link, LinkError};
@@ -94,6 +94,24 @@ pub enum CompareError {
     Interrupted,
 }
 
+impl CompareError {
+    /// Whether it left a server in the middle of what was to be measured. One that does not start
+    /// has a row that says so, and the run goes on.
+    pub fn cuts_short(&self) -> bool {
+        use ServerError::{Accounting, Died};
+        match self {
+            CompareError::Server(error) => matches!(error, Died { .. } | Accounting { .. }),
+            CompareError::Identity(_) | CompareError::Link(_) => false,
+            CompareError::Accounting(_)
+            | CompareError::Load { .. }
+            | CompareError::Admitted { .. }
+            | CompareError::Turned { .. }
+            | CompareError::Replaced { .. }
+            | CompareError::Interrupted => true,
+        }
+    }
+}
+
 /// Compares as planned. `results` comes with machine and command filled in and is filled up with
 /// the rest, whatever it holds already; what could not be done is returned beside it.
 ///
@@ -116,6 +134,7 @@ pub fn run(
     let (before_s, rows_before) = (results.duration_s, results.rows.len());
     let mut run = Run {
         plan: &plan,
+        seed: *results.seed.get_or_insert_with(|| fastrand::u32(..)),
         programs,
         cpus,
         link,
@@ -190,6 +209,7 @@ fn clients(testbed: &mut Testbed, scenarios: &[Scenario]) -> Result<Option<Clien
 
 struct Run<'a> {
     plan: &'a Plan,
+    seed: u32,
     programs: &'a Programs,
     cpus: Cpus,
     /// Between servers and clients, if they are at a distance.
@@ -283,7 +303,7 @@ impl Run<'_> {
                 cpus: cpus.clone(),
                 far: self.link.as_ref().map(Link::far),
                 rate: None,
-                round: 0,
+                seed: 0,
             };
             match scenario.fits(kind).and_then(|()| scenario.fits_keys(&shape.keys())) {
                 Ok(()) => self.fitting(kind, shape, &mut servers, &mut known)?,
@@ -389,6 +409,7 @@ impl Run<'_> {
                 .doubt
                 .map(|doubt| format!("what {} can do at most is not known: {doubt}", servers[0].0));
         }
+        shape.seed = seed(self.seed, &scenario.path(kind, &shape.key_name()), 0);
         match self.plan.goal_of(&scenario) {
             Some(goal) => self.search(kind, &shape, servers, &goal),
             None => self.scenario(kind, shape, servers, doubt),
@@ -449,14 +470,15 @@ impl Run<'_> {
         let path = shape.scenario.path(kind, &shape.key_name());
         self.observer.began(&path);
         let subjects = servers.iter().map(|(subject, _)| *subject);
-        let mut record = Record::new(path, shape.scenario.work, subjects);
+        let mut record = Record::new(path.clone(), shape.scenario.work, subjects);
         record.doubt = doubt;
         let mut families = families(shape.identities, &shape.scenario).into_iter();
         let has_lanes = families.any(|family| self.plan.with_lanes.contains(&family));
         let mut outcome = Ok(());
         while rounds.go_on(record.pairs(), || record.is_precise(connections)) {
-            shape.round = record.pairs().len() as u32;
-            outcome = self.round(&shape, servers, &mut record);
+            let round = record.pairs().len() as u32;
+            shape.seed = seed(self.seed, &path, round);
+            outcome = self.round(&shape, round, servers, &mut record);
             if outcome.is_err() {
                 break;
             }
@@ -492,18 +514,19 @@ impl Run<'_> {
     fn round(
         &mut self,
         shape: &Shape<'_>,
+        round: u32,
         servers: &mut [(Subject, Server)],
         record: &mut Record,
     ) -> Result<(), CompareError> {
         let mut samples = Vec::new();
-        for index in pairs::order(servers.len(), shape.round) {
+        for index in pairs::order(servers.len(), round) {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CompareError::Interrupted);
             }
             let (subject, server) = &mut servers[index];
             samples.push(measure(*subject, server, shape, self.stop)?);
         }
-        record.push(shape.round, samples);
+        record.push(round, samples);
         Ok(())
     }
 

@@ -25,7 +25,7 @@ use self::clock::Clock;
 use self::rows::{Record, Sample};
 use crate::Observer;
 use crate::compare::CompareError;
-use crate::compare::window::{Cpus, Edge, PATIENCE, account, seed};
+use crate::compare::window::{self, Cpus, Edge, PATIENCE, account};
 use crate::pairs;
 use crate::programs::Programs;
 use crate::server::{Identity, Key, SERVER_NAME, Server, Testbed};
@@ -138,8 +138,9 @@ pub fn run(
     let cpus = Cpus::choose_for(results);
     results.notes.extend(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
     results.notes.extend(cpus.remark_on_accounting());
+    let seed = *results.seed.get_or_insert_with(|| fastrand::u32(..));
     let mut record = Record::new(plan);
-    let outcome = go(plan, programs, &cpus, &mut record, stop, observer);
+    let outcome = go(plan, programs, (&cpus, seed), &mut record, stop, observer);
     results.duration_s += began.elapsed().as_secs_f64();
     record.write(results);
     results.rows.extend(outcome.as_ref().err().and_then(rows::missing));
@@ -150,7 +151,7 @@ pub fn run(
 fn go(
     plan: &Plan,
     programs: &Programs,
-    cpus: &Cpus,
+    (cpus, seed): (&Cpus, u32),
     record: &mut Record,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
@@ -178,8 +179,9 @@ fn go(
             let (share, server) = visits[index];
             let (implementation, server) = &mut servers[server];
             let percent = plan.shares[share];
-            let visit =
-                Visit { plan, identity: &identity, round, percent, cpus, clock: &mut clock };
+            // The connections of a round are drawn alike for all servers.
+            let seed = window::seed(seed, &format!("nginx/mixed/{percent}"), round);
+            let visit = Visit { plan, identity: &identity, seed, percent, cpus, clock: &mut clock };
             samples.push((share, visit.measure(*implementation, server, stop)?));
         }
         record.push(round, samples);
@@ -192,7 +194,7 @@ fn go(
 struct Visit<'a> {
     plan: &'a Plan,
     identity: &'a Identity,
-    round: u32,
+    seed: u64,
     percent: u32,
     cpus: &'a Cpus,
     clock: &'a mut Clock,
@@ -223,7 +225,7 @@ impl Visit<'_> {
             },
             pace: Pace::Closed { connections: self.plan.connections, ramp: Duration::ZERO },
             patience: PATIENCE,
-            seed: seed(self.round) + (u64::from(self.percent) << 16),
+            seed: self.seed,
         }
     }
 
@@ -244,7 +246,7 @@ impl Visit<'_> {
         };
         let (window, clock_mhz) = self.clock.during(|| {
             let server: &Server = server;
-            run_plan(&load, &stint, stop, || Edge::observe(server, self.cpus))
+            run_plan(&load, &stint, stop, |begin| Edge::observe(server, self.cpus, begin))
         });
         let Window { begin, end, wall, client_cpu_most, tally } = match window {
             Ok(window) => window,

@@ -367,17 +367,24 @@ pub struct Server {
     companions: Vec<Pid>,
 }
 
-/// The processes of a server and the CPU time they have used together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The processes of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Processes {
+    /// All of them.
+    pub all: BTreeSet<Pid>,
+    /// Lane processes.
+    pub lanes: BTreeSet<Pid>,
+    /// The CPUs that those may use.
+    pub lane_cpus: BTreeSet<usize>,
+}
+
+/// The CPU time that processes have used together since they began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The processes.
-    pub processes: BTreeSet<Pid>,
-    /// Their CPU time since they began.
+    /// All of it.
     pub cpu: Duration,
     /// The part of it that lane processes used.
     pub lane_cpu: Duration,
-    /// The CPUs that those may use.
-    pub lane_cpus: BTreeSet<usize>,
 }
 
 impl Server {
@@ -417,32 +424,44 @@ impl Server {
         }
     }
 
-    /// Processes and CPU time, those of its lane process and of the application behind it included,
-    /// from the kernel's accounting.
+    /// Its processes, its lane process and the application behind it included. To find them takes
+    /// milliseconds where a machine has many.
     ///
     /// # Errors
     ///
     /// [`ServerError::Accounting`].
-    pub fn usage(&self) -> Result<Usage, ServerError> {
-        let failed = |source| ServerError::Accounting { server: self.name.clone(), source };
-        let mut processes = BTreeSet::new();
+    pub fn processes(&self) -> Result<Processes, ServerError> {
+        let mut all = BTreeSet::new();
         for root in [self.pid()].iter().chain(&self.companions) {
-            processes.extend(accounting::process_tree(*root).map_err(failed)?);
+            all.extend(accounting::process_tree(*root).map_err(|source| self.unknown(source))?);
         }
         // It is no descendant of the server's.
         let lanes = self.counters.iter().flat_map(|counters| Counts::lane_processes(counters));
         let lanes = lanes.map(|pid| Pid::from_raw(pid as i32));
         let lanes: BTreeSet<Pid> =
             lanes.filter(|pid| accounting::process_cpu(*pid).is_ok()).collect();
-        processes.extend(&lanes);
-        let (mut cpu, mut lane_cpu) = (Duration::ZERO, Duration::ZERO);
-        for pid in &processes {
-            let used = accounting::process_cpu(*pid).map_err(failed)?;
-            cpu += used;
-            lane_cpu += if lanes.contains(pid) { used } else { Duration::ZERO };
-        }
+        all.extend(&lanes);
         let lane_cpus = lanes.iter().flat_map(|pid| accounting::allowed_cpus(*pid)).collect();
-        Ok(Usage { processes, cpu, lane_cpu, lane_cpus })
+        Ok(Processes { all, lanes, lane_cpus })
+    }
+
+    /// The CPU time of its `processes`, from the kernel's accounting.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Accounting`].
+    pub fn usage(&self, processes: &Processes) -> Result<Usage, ServerError> {
+        let mut usage = Usage::default();
+        for pid in &processes.all {
+            let used = accounting::process_cpu(*pid).map_err(|source| self.unknown(source))?;
+            usage.cpu += used;
+            usage.lane_cpu += if processes.lanes.contains(pid) { used } else { Duration::ZERO };
+        }
+        Ok(usage)
+    }
+
+    fn unknown(&self, source: AccountingError) -> ServerError {
+        ServerError::Accounting { server: self.name.clone(), source }
     }
 
     /// What the provider has counted so far in all processes of the server; `None` if it is not

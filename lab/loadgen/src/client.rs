@@ -1,8 +1,10 @@
-//! Threads of clients: client pools, a warm-up, a window whose edges they pass together.
+//! Threads of clients: client pools, a warm-up, a window at whose edges the calling thread observes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::thread::{self, ScopedJoinHandle};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -19,15 +21,16 @@ use crate::tally::{Tally, Window};
 /// Longest time between looks at `stop`.
 pub const TICK: Duration = Duration::from_millis(20);
 
-/// Time after which a thread that works looks whether the window has begun; it ends what it has in
-/// hand first.
-const MEANWHILE: Duration = Duration::from_millis(1);
+/// Time after which a thread looks whether the window has begun, or has one whole answer more; it
+/// ends what it has in hand first.
+const MOMENT: Duration = Duration::from_micros(200);
 
 /// Keys of ML-KEM that are made before the load of a closed loop, whose clients are to keep a
-/// server busy: as many as a thread may need, some 5 KiB each; in longer loads the later ones are
-/// made on the way.
+/// server busy: as many as each thread may need, some 5 KiB each, and 320 MiB in all at most. Where
+/// that is too few, the later ones are made on the way.
 const KEYS_PER_SECOND: f64 = 7_000.0;
-const KEYS_AHEAD_MAX: usize = 8_192;
+const KEYS_PER_THREAD_MAX: usize = 8_192;
+const KEYS_AHEAD_MAX: usize = 65_536;
 
 /// How threads carry out a plan.
 #[derive(Clone, Debug)]
@@ -41,7 +44,7 @@ pub struct Stint {
     pub warm_up: Duration,
     /// Length of the measured window.
     pub window: Duration,
-    /// Whole answers for which each thread prolongs the window.
+    /// Whole answers, of all threads together, for which they prolong the window.
     pub answers_min: u64,
     /// Handshakes after which a thread ends the load even if the window has not.
     pub handshakes_max: u64,
@@ -49,18 +52,19 @@ pub struct Stint {
 
 /// Makes `load` and measures one window of it, on threads of its own.
 ///
-/// `observe` is called on one of them at both edges of the window, after the warm-up and before the
-/// connections are wound down. Until all threads are ready to begin, each keeps up its load; at the
-/// end they wait. Connections in flight at an edge are counted in the window in which they end.
-/// Returns early with [`LoadError::Interrupted`] once `stop` is set.
+/// The calling thread calls `observe` at both edges of the window, after the warm-up and before the
+/// connections are wound down; at the end with what it returned at the beginning. Clients keep up
+/// their load until the first call has returned; at the end they wait. Connections in flight at an
+/// edge are counted in the window in which they end. Returns early with [`LoadError::Interrupted`]
+/// once `stop` is set.
 ///
 /// # Errors
 ///
 /// See [`LoadError`]. Single failed handshakes are not errors but counts in [`Tally::errors`].
-pub fn run<T: Send>(
+pub fn run<T>(
     load: &Load,
     stop: &AtomicBool,
-    observe: impl FnMut() -> T + Send,
+    observe: impl FnMut(Option<&T>) -> T,
 ) -> Result<Window<T>, LoadError> {
     let stint = Stint {
         cpus: load.cpus.clone(),
@@ -77,107 +81,108 @@ pub fn run<T: Send>(
 /// # Errors
 ///
 /// See [`LoadError`].
-pub fn run_plan<T: Send>(
+pub fn run_plan<T>(
     plan: &Plan,
     stint: &Stint,
     stop: &AtomicBool,
-    mut observe: impl FnMut() -> T + Send,
+    mut observe: impl FnMut(Option<&T>) -> T,
 ) -> Result<Window<T>, LoadError> {
-    let threads = stint.cpus.len().max(1);
-    if let Pace::Closed { .. } = plan.pace {
-        let seconds = (stint.warm_up + stint.window).as_secs_f64();
-        let keys = threads * KEYS_AHEAD_MAX.min((seconds * KEYS_PER_SECOND) as usize);
-        plan.mix.groups.iter().for_each(|group| group.make_keys_ahead(keys));
+    let plans = divide(plan, stint.cpus.len().max(1));
+    let common = Common {
+        stint,
+        keys_ahead: keys_ahead(plan, stint, plans.len()),
+        stop,
+        failed: AtomicBool::new(false),
+        has_begun: AtomicBool::new(false),
+        answers: AtomicU64::new(0),
+        observation: Mutex::new(()),
+    };
+    let observing = common.observation.lock().unwrap_or_else(PoisonError::into_inner);
+    let observe_edges = |there: Receiver<()>| {
+        let _until_observed = observing;
+        let are_all_there = || there.iter().take(plans.len()).count() == plans.len();
+        let begin = are_all_there().then(|| observe(None))?;
+        common.has_begun.store(true, Ordering::Release);
+        let end = are_all_there().then(|| observe(Some(&begin)))?;
+        Some((begin, end))
+    };
+    let client = |plan: &Plan, there| common.take_part(plan, there);
+    let (edges, parts) = on_threads(&plans, &stint.cpus, &common.failed, client, observe_edges)?;
+    let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let (begin, end) = edges.ok_or(LoadError::Interrupted)?;
+    let nothing = Duration::ZERO;
+    let mut window =
+        Window { begin, end, wall: nothing, client_cpu_most: nothing, tally: Tally::new() };
+    for Part { wall, client_cpu, tally } in parts {
+        window.wall = window.wall.max(wall);
+        window.client_cpu_most = window.client_cpu_most.max(client_cpu);
+        window.tally.add(&tally);
     }
-    let plans = divide(plan, threads);
-    let cpu = |index: usize| stint.cpus.get(index).copied();
-    let thread = || thread::Builder::new().name("loadgen".to_owned());
+    Ok(window)
+}
+
+/// How many keys of ML-KEM to make ahead for a window of `plan`.
+fn keys_ahead(plan: &Plan, stint: &Stint, threads: usize) -> usize {
+    let Pace::Closed { .. } = plan.pace else { return 0 };
+    let seconds = (stint.warm_up + stint.window).as_secs_f64();
+    let of_thread = KEYS_PER_THREAD_MAX.min((seconds * KEYS_PER_SECOND) as usize);
+    KEYS_AHEAD_MAX.min(threads * of_thread)
+}
+
+/// Has `client` carry out each of `plans` on a thread of its own, pinned to `cpus` in turn, while
+/// the calling thread does `meanwhile` with what they send. Where one fails or panics, `failed` is
+/// set; the others are to end then. What comes of each is in the order of their plans, but causes
+/// come before mere interruptions.
+pub fn on_threads<N: Send, T: Send, R>(
+    plans: &[Plan],
+    cpus: &[usize],
+    failed: &AtomicBool,
+    client: impl Fn(&Plan, Sender<N>) -> Result<T, LoadError> + Sync,
+    meanwhile: impl FnOnce(Receiver<N>) -> R,
+) -> Result<(R, Vec<Result<T, LoadError>>), LoadError> {
     thread::scope(|scope| {
-        let (arrived, arrivals) = mpsc::channel();
-        let (mut goes, mut followers) = (Vec::new(), Vec::new());
-        for (index, plan) in plans.iter().enumerate().skip(1) {
-            let (arrived, (go, gone)) = (arrived.clone(), mpsc::channel());
-            goes.push(go);
-            let follow = move || {
-                let follower = Follower { arrived, gone };
-                let part = take_part(plan, stint, cpu(index), stop, |work| follower.meet(work));
-                // The leader does not wait for a thread that fails, and may have ended already.
-                let _ = follower.arrived.send(false);
-                part
+        let (sender, news) = mpsc::channel();
+        let mut clients = Vec::new();
+        for (index, plan) in plans.iter().enumerate() {
+            let cpu = cpus.get(index % cpus.len().max(1)).copied();
+            let (sender, client) = (sender.clone(), &client);
+            let client = move || {
+                let client = || {
+                    cpu.map_or(Ok(()), pin)?;
+                    client(plan, sender)
+                };
+                let ended = catch_unwind(AssertUnwindSafe(client));
+                failed.fetch_or(!matches!(ended, Ok(Ok(_))), Ordering::Relaxed);
+                ended
             };
-            followers.push(thread().spawn_scoped(scope, follow)?);
+            let name = format!("loadgen-{index}");
+            let thread = thread::Builder::new().name(name).spawn_scoped(scope, client);
+            // The scope waits for those that have begun.
+            clients.push(thread.inspect_err(|_| failed.store(true, Ordering::Relaxed))?);
         }
-        // The leader does not wait for threads that have panicked.
-        drop(arrived);
-        let plan = &plans[0];
-        let lead = move || {
-            let mut observed = Vec::new();
-            // If this fails, the other threads get no signal to go on any more, and end, too.
-            let leader = Leader { arrivals, goes };
-            let part = take_part(plan, stint, cpu(0), stop, |work| {
-                leader.meet(work, || observed.push(observe()))
-            })?;
-            Ok((part, observed))
+        drop(sender);
+        let done = meanwhile(news);
+        let join = |client: thread::ScopedJoinHandle<'_, thread::Result<_>>| {
+            client.join().flatten().unwrap_or_else(|panic| resume_unwind(panic))
         };
-        let leader = join(thread().spawn_scoped(scope, lead)?);
-        let followers = followers.into_iter().map(join).collect::<Vec<_>>();
-        conclude(leader, followers)
+        let mut ends: Vec<_> = clients.into_iter().map(join).collect();
+        ends.sort_by_key(|end| matches!(end, Err(LoadError::Interrupted)));
+        Ok((done, ends))
     })
 }
 
-/// The work of a thread at an edge of the window until all threads are there; `None` if
-/// it waits idly.
-type Meanwhile<'a> = Option<&'a mut dyn FnMut() -> Result<(), LoadError>>;
-
-/// The thread that observes at the edges of the window.
-struct Leader {
-    /// From each other thread at each edge: whether it takes part.
-    arrivals: Receiver<bool>,
-    /// To each other thread at each edge.
-    goes: Vec<Sender<()>>,
-}
-
-impl Leader {
-    /// Observes once all threads are there, and lets them go on.
-    fn meet(&self, mut work: Meanwhile<'_>, observe: impl FnOnce()) -> Result<(), LoadError> {
-        for _ in &self.goes {
-            if !receive(&self.arrivals, &mut work)? {
-                return Err(LoadError::Interrupted);
-            }
-        }
-        observe();
-        // A thread that has ended meanwhile returns its error when it is joined.
-        for go in &self.goes {
-            let _ = go.send(());
-        }
-        Ok(())
-    }
-}
-
-/// Any other thread.
-struct Follower {
-    arrived: Sender<bool>,
-    gone: Receiver<()>,
-}
-
-impl Follower {
-    /// Returns once all threads are there and the leader has observed.
-    fn meet(&self, mut work: Meanwhile<'_>) -> Result<(), LoadError> {
-        self.arrived.send(true).map_err(|_| LoadError::Interrupted)?;
-        receive(&self.gone, &mut work)
-    }
-}
-
-/// The next message; `work` goes on until it is there.
-fn receive<T>(messages: &Receiver<T>, work: &mut Meanwhile<'_>) -> Result<T, LoadError> {
-    while let Some(work) = work {
-        match messages.try_recv() {
-            Ok(message) => return Ok(message),
-            Err(TryRecvError::Empty) => work()?,
-            Err(TryRecvError::Disconnected) => return Err(LoadError::Interrupted),
-        }
-    }
-    messages.recv().map_err(|_| LoadError::Interrupted)
+/// What all threads of a window share.
+struct Common<'a> {
+    stint: &'a Stint,
+    keys_ahead: usize,
+    stop: &'a AtomicBool,
+    /// A thread has failed.
+    failed: AtomicBool,
+    has_begun: AtomicBool,
+    /// Whole answers within the window.
+    answers: AtomicU64,
+    /// Held until the end of the window is observed.
+    observation: Mutex<()>,
 }
 
 /// One thread's part of a window.
@@ -187,74 +192,72 @@ struct Part {
     tally: Tally,
 }
 
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// All parts together, or the first error that is not another's consequence.
-fn conclude<T>(
-    leader: Result<(Part, Vec<T>), LoadError>,
-    followers: Vec<Result<Part, LoadError>>,
-) -> Result<Window<T>, LoadError> {
-    let cause = |error: &LoadError| !matches!(error, LoadError::Interrupted);
-    let (Part { wall, client_cpu, tally }, observed) = match leader {
-        Ok(leader) => leader,
-        Err(error) if cause(&error) => return Err(error),
-        Err(error) => {
-            let mut errors = followers.into_iter().filter_map(Result::err);
-            return Err(errors.find(cause).unwrap_or(error));
+impl Common<'_> {
+    /// Carries out `plan`; says at both edges of the window that this thread is `there`.
+    fn take_part(&self, plan: &Plan, there: Sender<()>) -> Result<Part, LoadError> {
+        let stint = self.stint;
+        plan.mix.groups.iter().for_each(|group| group.make_keys_ahead(self.keys_ahead));
+        let mut pool = ClientPool::new(plan)?;
+        self.pass(&mut pool, stint.warm_up, |_| false)?;
+        if let Pace::Closed { connections, .. } = plan.pace {
+            self.pass(&mut pool, plan.patience, |tally| tally.handshakes() >= connections as u64)?;
         }
-    };
-    let mut edges = observed.into_iter();
-    let (Some(begin), Some(end)) = (edges.next(), edges.next()) else {
-        return Err(LoadError::Interrupted);
-    };
-    let mut window = Window { begin, end, wall, client_cpu_most: client_cpu, tally };
-    for part in followers {
-        let part = part?;
-        window.wall = window.wall.max(part.wall);
-        window.client_cpu_most = window.client_cpu_most.max(part.client_cpu);
-        window.tally.add(&part.tally);
-    }
-    Ok(window)
-}
 
-/// One thread; `edge` is called at both edges of the window.
-fn take_part(
-    plan: &Plan,
-    stint: &Stint,
-    cpu: Option<usize>,
-    stop: &AtomicBool,
-    mut edge: impl FnMut(Meanwhile<'_>) -> Result<(), LoadError>,
-) -> Result<Part, LoadError> {
-    if let Some(cpu) = cpu {
-        pin(cpu)?;
-    }
-    let mut pool = ClientPool::new(plan)?;
-    pass(&mut pool, stint.warm_up, |_| false, stop)?;
-    if let Pace::Closed { connections, .. } = plan.pace {
-        pass(&mut pool, plan.patience, |tally| tally.handshakes() >= connections as u64, stop)?;
+        let tally = Tally::new();
+        // Nobody listens any more where another thread has failed.
+        let _ = there.send(());
+        while !self.has_begun.load(Ordering::Acquire) {
+            self.pass(&mut pool, MOMENT, |_| false)?;
+        }
+        *pool.tally() = tally;
+        let began = Instant::now();
+        let cpu_before = thread_cpu();
+        self.pass(&mut pool, stint.window, |tally| tally.handshakes() >= stint.handshakes_max)?;
+        let mut told = 0;
+        while !self.has_answers(pool.tally().answers, &mut told) {
+            self.pass(&mut pool, MOMENT, |_| false)?;
+        }
+        let client_cpu = thread_cpu().saturating_sub(cpu_before);
+        let wall = began.elapsed();
+        pool.count_unfinished();
+        let tally = std::mem::take(pool.tally());
+
+        let _ = there.send(());
+        drop(there);
+        drop(self.observation.lock());
+        wind_down(&mut pool, plan.farewell(), &|| self.is_over())?;
+        Ok(Part { wall, client_cpu, tally })
     }
 
-    let tally = Tally::new();
-    // Connections that stood still here would take that much longer, within the window.
-    edge(Some(&mut || pass(&mut pool, MEANWHILE, |_| false, stop)))?;
-    *pool.tally() = tally;
-    let began = Instant::now();
-    let cpu_before = thread_cpu();
-    let is_enough = |tally: &Tally| tally.handshakes() >= stint.handshakes_max;
-    pass(&mut pool, stint.window, is_enough, stop)?;
-    while pool.tally().answers < stint.answers_min {
-        pass(&mut pool, TICK, |tally| tally.answers >= stint.answers_min, stop)?;
+    /// Whether there are answers enough, this thread's of which `told` were counted before.
+    fn has_answers(&self, own: u64, told: &mut u64) -> bool {
+        let more = own - std::mem::replace(told, own);
+        self.answers.fetch_add(more, Ordering::Relaxed) + more >= self.stint.answers_min
     }
-    let client_cpu = thread_cpu().saturating_sub(cpu_before);
-    let wall = began.elapsed();
-    pool.count_unfinished();
-    edge(None)?;
-    let tally = std::mem::take(pool.tally());
 
-    wind_down(&mut pool, plan.farewell(), &|| stop.load(Ordering::Relaxed))?;
-    Ok(Part { wall, client_cpu, tally })
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Lets the pool work for `time`, or until it `is_enough`.
+    fn pass(
+        &self,
+        pool: &mut ClientPool,
+        time: Duration,
+        is_enough: impl Fn(&Tally) -> bool,
+    ) -> Result<(), LoadError> {
+        let end = Instant::now() + time;
+        loop {
+            if self.is_over() {
+                return Err(LoadError::Interrupted);
+            }
+            let now = Instant::now();
+            if now >= end || is_enough(pool.tally()) {
+                return Ok(());
+            }
+            pool.work(end.min(now + TICK))?;
+        }
+    }
 }
 
 /// Pins the calling thread.
@@ -274,26 +277,6 @@ pub fn thread_wait() -> Duration {
     let counted = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = counted.split_ascii_whitespace().nth(1).and_then(|count| count.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or(0))
-}
-
-/// Lets the pool work for `time`, or until it `is_enough`.
-fn pass(
-    pool: &mut ClientPool,
-    time: Duration,
-    is_enough: impl Fn(&Tally) -> bool,
-    stop: &AtomicBool,
-) -> Result<(), LoadError> {
-    let end = Instant::now() + time;
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return Err(LoadError::Interrupted);
-        }
-        let now = Instant::now();
-        if now >= end || is_enough(pool.tally()) {
-            return Ok(());
-        }
-        pool.work(end.min(now + TICK))?;
-    }
 }
 
 /// Lets connections end that are under way, as long as `patience` allows and `ended` does not say
@@ -336,75 +319,73 @@ mod tests {
         assert!(shares.iter().all(|(_, busy)| *busy > 0.9), "{shares:?}");
     }
 
-    #[test]
-    fn what_is_done_before_the_window_begins_is_not_counted() {
-        let plan = Plan {
+    fn plan(pace: Pace) -> Plan {
+        Plan {
             target: ([127, 0, 0, 1], 1).into(),
             sources: Vec::new(),
             trust: Trust::Anyone,
             mix: Mix::alike(TlsVersion::Tls13, Cipher::Aes256Gcm, Group::X25519, "localhost"),
             work: Work::Handshake,
-            pace: Pace::Closed { connections: 1, ramp: Duration::ZERO },
+            pace,
             patience: Duration::ZERO,
             seed: 7,
-        };
-        let stint = Stint {
-            cpus: Vec::new(),
+        }
+    }
+
+    fn stint(cpus: usize, window: Duration) -> Stint {
+        Stint {
+            cpus: (0..cpus).collect(),
             warm_up: Duration::ZERO,
-            window: Duration::ZERO,
+            window,
             answers_min: 0,
             handshakes_max: u64::MAX,
-        };
-        let mut works = Vec::new();
-        let part = take_part(&plan, &stint, None, &AtomicBool::new(false), |work| {
-            works.push(work.is_some());
-            work.map_or(Ok(()), |work| work())
-        })
-        .unwrap();
-        assert_eq!(works, [true, false], "a thread works on at the beginning only");
-        assert_eq!(part.tally.due, 0);
+        }
     }
 
     #[test]
-    fn threads_work_until_the_last_one_is_ready() {
-        let ((arrived, arrivals), (go, gone)) = (mpsc::channel(), mpsc::channel());
-        let leader = Leader { arrivals, goes: vec![go] };
-        let mut rounds = 0;
-        let mut work = || {
-            rounds += 1;
-            if rounds == 3 {
-                arrived.send(true).unwrap();
-            }
-            Ok(())
+    fn what_is_done_before_the_window_begins_is_not_counted() {
+        let plan = plan(Pace::Closed { connections: 1, ramp: Duration::ZERO });
+        let mut edges = 0;
+        let observe = |begin: Option<&i32>| {
+            edges += 1;
+            assert_eq!(begin.is_some(), edges == 2);
+            edges
         };
-        let mut observed = 0;
-        leader.meet(Some(&mut work), || observed += 1).unwrap();
-        assert_eq!((rounds, observed), (3, 1));
-        assert_eq!(gone.try_recv(), Ok(()));
-
-        let follower = Follower { arrived, gone };
-        let mut rounds = 0;
-        let mut work = || {
-            rounds += 1;
-            if rounds == 3 {
-                assert_eq!(leader.arrivals.try_recv(), Ok(true));
-                leader.goes[0].send(()).unwrap();
-            }
-            Ok(())
-        };
-        follower.meet(Some(&mut work)).unwrap();
-        assert_eq!(rounds, 3);
+        let stop = AtomicBool::new(false);
+        let window = run_plan(&plan, &stint(0, Duration::ZERO), &stop, observe).unwrap();
+        assert_eq!((window.begin, window.end, window.tally.due), (1, 2, 0));
     }
 
     #[test]
-    fn nobody_waits_for_a_thread_that_has_failed() {
-        let ((arrived, arrivals), (go, gone)) = (mpsc::channel(), mpsc::channel());
-        let leader = Leader { arrivals, goes: vec![go] };
-        arrived.send(false).unwrap();
-        let met = leader.meet(None, || panic!("the window has not begun"));
-        assert!(matches!(met, Err(LoadError::Interrupted)));
-        drop(leader);
-        let met = Follower { arrived, gone }.meet(None);
-        assert!(matches!(met, Err(LoadError::Interrupted)));
+    fn where_one_thread_panics_the_others_end() {
+        let plans = [0, 1, 2].map(|seed| Plan {
+            seed,
+            ..plan(Pace::Closed { connections: 1, ramp: Duration::ZERO })
+        });
+        let failed = AtomicBool::new(false);
+        let client = |plan: &Plan, there: Sender<()>| {
+            assert_ne!(plan.seed, 1, "a defect");
+            let _ = there.send(());
+            while !failed.load(Ordering::Relaxed) {
+                thread::sleep(TICK);
+            }
+            Err::<(), _>(LoadError::Interrupted)
+        };
+        let mut there = 0;
+        let count = |news: Receiver<()>| there = news.iter().count();
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            on_threads(&plans, &[], &failed, client, count).map(drop)
+        }));
+        assert!(ended.is_err(), "the panic is passed on");
+        assert_eq!(there, 2);
+    }
+
+    #[test]
+    fn keys_made_ahead_are_bounded_however_many_threads_there_are() {
+        let closed = plan(Pace::Closed { connections: 200, ramp: Duration::ZERO });
+        let second = stint(0, Duration::from_secs(1));
+        assert_eq!([1, 4].map(|threads| keys_ahead(&closed, &second, threads)), [7_000, 28_000]);
+        let long = stint(0, Duration::from_secs(300));
+        assert_eq!([1, 63].map(|threads| keys_ahead(&closed, &long, threads)), [8_192, 65_536]);
     }
 }

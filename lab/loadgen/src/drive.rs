@@ -4,13 +4,12 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::{TICK, pin, thread_cpu, thread_wait, wind_down};
+use crate::client::{TICK, on_threads, thread_cpu, thread_wait, wind_down};
 use crate::client_pool::ClientPool;
 use crate::load::LoadError;
 use crate::plan::Plan;
@@ -168,33 +167,14 @@ pub fn drive(
     // A thread that fails ends the others.
     let failed = AtomicBool::new(false);
     let ended = || stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
-    thread::scope(|scope| {
-        let (sender, news) = mpsc::channel();
-        let mut clients = Vec::new();
-        for (index, plan) in plans.into_iter().enumerate() {
-            let cpu = course.cpus.get(index % course.cpus.len().max(1)).copied();
-            let (sender, ended, failed) = (sender.clone(), &ended, &failed);
-            let client = move || {
-                let result = carry_out(&plan, course, cpu, ended, &sender);
-                failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                result
-            };
-            let name = format!("loadgen-{index}");
-            let thread = thread::Builder::new().name(name).spawn_scoped(scope, client);
-            // The scope waits for those that have begun.
-            let thread = thread.inspect_err(|_| failed.store(true, Ordering::Relaxed));
-            clients.push(thread.map_err(LoadError::from)?);
-        }
-        drop(sender);
-
-        let mut outcome = Outcome::blank();
-        let mut total = Tally::new();
+    let mut outcome = Outcome::blank();
+    let mut is_cut_short = false;
+    let follow = |news: Receiver<News>| {
         let mut tell = |(index, tally): (usize, Tally)| {
             second(index, &tally);
-            total.add(&tally);
+            outcome.tally.add(&tally);
         };
         let mut seconds = Seconds::new(threads);
-        let mut is_cut_short = false;
         for news in news {
             match news {
                 News::Second(index, tally) => {
@@ -219,20 +199,17 @@ pub fn drive(
         while let Some(part) = seconds.take(true) {
             tell(part);
         }
-        outcome.tally = total;
-        outcome.interrupted = is_cut_short && stop.load(Ordering::Relaxed);
-        let join = |client: thread::ScopedJoinHandle<'_, Result<(), LoadError>>| {
-            client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        let ends: Vec<_> = clients.into_iter().map(join).collect();
-        match ends.into_iter().find_map(Result::err) {
-            None => Ok(outcome),
-            Some(error) => {
-                let has_measured = outcome.tally.handshakes() > 0;
-                Err(GivenUp { error, outcome: has_measured.then(|| Box::new(outcome)) })
-            }
+    };
+    let client = |plan: &Plan, news| carry_out(plan, course, &ended, &news);
+    let ((), ends) = on_threads(&plans, &course.cpus, &failed, client, follow)?;
+    outcome.interrupted = is_cut_short && stop.load(Ordering::Relaxed);
+    match ends.into_iter().find_map(Result::err) {
+        None => Ok(outcome),
+        Some(error) => {
+            let has_measured = outcome.tally.handshakes() > 0;
+            Err(GivenUp { error, outcome: has_measured.then(|| Box::new(outcome)) })
         }
-    })
+    }
 }
 
 /// The plan's share of each thread; fewer threads if there are fewer connections.
@@ -247,13 +224,9 @@ pub fn divide(plan: &Plan, threads: usize) -> Vec<Plan> {
 fn carry_out(
     plan: &Plan,
     course: &Course,
-    cpu: Option<usize>,
     ended: &impl Fn() -> bool,
     news: &Sender<News>,
 ) -> Result<(), LoadError> {
-    if let Some(cpu) = cpu {
-        pin(cpu)?;
-    }
     let mut pool = ClientPool::new(plan)?;
     work_until(&mut pool, Instant::now() + course.warm_up.max(plan.pace.ramp()), ended)?;
 

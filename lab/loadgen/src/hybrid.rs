@@ -3,7 +3,7 @@
 //! curve's is that of all connections (`client_cost`), which saves the client a tenth of its work.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustls::crypto::aws_lc_rs::kx_group::{MLKEM768, MLKEM1024};
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
@@ -17,7 +17,6 @@ pub static X25519_MLKEM768: Hybrid = Hybrid {
     curve: Part { group: &X25519_REUSED, server_share_bytes: 32 },
     ml_kem: Part { group: MLKEM768, server_share_bytes: 1088 },
     is_ml_kem_first: true,
-    ahead: Mutex::new(Vec::new()),
 };
 
 /// P-256 before ML-KEM-768.
@@ -26,7 +25,6 @@ pub static SECP256R1_MLKEM768: Hybrid = Hybrid {
     curve: Part { group: &SECP256R1_REUSED, server_share_bytes: 65 },
     ml_kem: Part { group: MLKEM768, server_share_bytes: 1088 },
     is_ml_kem_first: false,
-    ahead: Mutex::new(Vec::new()),
 };
 
 /// P-384 before ML-KEM-1024, which rustls does not name.
@@ -35,7 +33,6 @@ pub static SECP384R1_MLKEM1024: Hybrid = Hybrid {
     curve: Part { group: &SECP384R1_REUSED, server_share_bytes: 97 },
     ml_kem: Part { group: MLKEM1024, server_share_bytes: 1568 },
     is_ml_kem_first: false,
-    ahead: Mutex::new(Vec::new()),
 };
 
 /// Two groups whose shares, and whose secrets, follow each other.
@@ -44,8 +41,13 @@ pub struct Hybrid {
     curve: Part,
     ml_kem: Part,
     is_ml_kem_first: bool,
-    /// Keys of ML-KEM that were made ahead, each for one connection.
-    ahead: Mutex<Vec<Box<dyn ActiveKeyExchange>>>,
+}
+
+/// Keys of ML-KEM that were made ahead, each for one connection; all of one parameter set.
+static AHEAD: Mutex<Vec<Box<dyn ActiveKeyExchange>>> = Mutex::new(Vec::new());
+
+fn ahead() -> MutexGuard<'static, Vec<Box<dyn ActiveKeyExchange>>> {
+    AHEAD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One of them.
@@ -56,17 +58,22 @@ struct Part {
 
 impl Hybrid {
     /// Has `count` keys of ML-KEM lie ready, so that clients that are to keep a server busy do not
-    /// make them meanwhile. Where there are not enough, connections make their own.
+    /// make them meanwhile. Where there are not enough, connections make their own. Several threads
+    /// may make them together.
     pub fn make_keys_ahead(&self, count: usize) {
-        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        while ahead.len() < count {
+        ahead().retain(|key| self.fits(&**key));
+        while ahead().len() < count {
             let Ok(key) = self.ml_kem.group.start() else { return };
-            ahead.push(key);
+            ahead().push(key);
         }
     }
 
+    fn fits(&self, key: &dyn ActiveKeyExchange) -> bool {
+        key.group() == self.ml_kem.group.name()
+    }
+
     fn key(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let made = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let made = ahead().pop_if(|key| self.fits(&**key));
         made.map_or_else(|| self.ml_kem.group.start(), Ok)
     }
 }
@@ -154,6 +161,13 @@ mod tests {
         let [(one, one_of_curve), (other, other_of_curve)] =
             shares.each_ref().map(|exchange| exchange.pub_key().split_at(1184));
         assert!(one != other && one_of_curve == other_of_curve);
+    }
+
+    #[test]
+    fn keys_of_another_parameter_set_do_not_stay() {
+        SECP256R1_MLKEM768.make_keys_ahead(3);
+        SECP384R1_MLKEM1024.make_keys_ahead(1);
+        assert!(ahead().iter().all(|key| key.group() == NamedGroup::MLKEM1024));
     }
 
     #[test]

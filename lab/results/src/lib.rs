@@ -49,6 +49,9 @@ pub struct Results {
     pub duration_s: f64,
     /// Whether the run came to its end; `false` in the partial results of one that was cut short.
     pub complete: bool,
+    /// What decided the arrivals and draws of clients, together with scenario and round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u32>,
     /// Where it ran.
     pub machine: Machine,
     /// The results proper, one per scenario, subject and metric.

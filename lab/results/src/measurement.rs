@@ -44,8 +44,8 @@ pub struct Measurement {
     pub subject: String,
     /// Length of the window, seconds.
     pub wall_s: f64,
-    /// Operations finished in the window: full handshakes, downloads, or operations of an
-    /// algorithm.
+    /// Operations finished in the window: full handshakes, downloads, pages, answers to mixed
+    /// requests, or operations of an algorithm.
     pub operations: u64,
     /// Bytes of bodies that came within the window, of downloads not finished in it too.
     #[serde(default)]
@@ -177,7 +177,9 @@ pub struct Operations {
 pub enum HistogramKind {
     /// Jobs per executed batch; the last bucket is a full batch.
     BatchFill,
-    /// Time from TCP connect to finished handshake.
+    /// Time from the start of a connection to its finished handshake, or to the end of its work
+    /// where a load asks for something. Where connections come at a rate, they start at the instant
+    /// at which they are due, whether the client is late or not.
     Latency,
     /// Time that an operation waited for its batch.
     Wait,

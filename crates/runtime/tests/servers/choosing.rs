@@ -108,7 +108,7 @@ fn downloads_go_on_from_room_to_room() {
         Load { work, connections: 3, handshakes_max: 3, ..load_of(server.port, &[&identity]) };
     load_until_chosen(&server, |version| {
         let load = Load { version, ..template.clone() };
-        widelane_loadgen::run(&load, &AtomicBool::new(false), || ()).expect("a load").tally
+        widelane_loadgen::run(&load, &AtomicBool::new(false), |_| ()).expect("a load").tally
     });
     let counts = Counts::read(&server.path("counters"));
     let gcm = &counts.by_cipher[CipherKind::Aes256Gcm as usize].messages_by_room;

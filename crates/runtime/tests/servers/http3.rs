@@ -61,7 +61,7 @@ fn shake_hands(
         work,
         ..load_of(port, identities)
     };
-    run(&load, &AtomicBool::new(false), || ()).expect("a load that can be made").tally
+    run(&load, &AtomicBool::new(false), |_| ()).expect("a load that can be made").tally
 }
 
 fn requests(count: u32) -> Work {
@@ -116,7 +116,7 @@ fn clients_show_certificates() {
         work: requests(1),
         ..load_of(server.port, &[&identity])
     };
-    let tally = run(&load, &AtomicBool::new(false), || ()).expect("a load that can be made").tally;
+    let tally = run(&load, &AtomicBool::new(false), |_| ()).expect("a load that can be made").tally;
     assert!(tally.errors.is_empty(), "{:?}", tally.errors);
     assert!(tally.full >= 160, "{tally:?}");
     server.counters().assert_batched();
@@ -186,7 +186,7 @@ fn reloads_and_ends_in_the_middle_of_handshakes() {
                 window: Duration::from_secs(3),
                 ..load_of(port, &[&identity])
             };
-            run(&load, &AtomicBool::new(false), || ()).map(|_| ())
+            run(&load, &AtomicBool::new(false), |_| ()).map(|_| ())
         });
         thread::sleep(Duration::from_millis(400));
         server.signal(libc::SIGTERM);

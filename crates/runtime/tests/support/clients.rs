@@ -74,7 +74,7 @@ pub fn try_load(
         handshakes_max: handshakes,
         ..load_of(port, identities)
     };
-    Ok(run(&load, &AtomicBool::new(false), || ())?.tally)
+    Ok(run(&load, &AtomicBool::new(false), |_| ())?.tally)
 }
 
 /// A load by TLS 1.3 on a server with these certificates, to be changed at will.

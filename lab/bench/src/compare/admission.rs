@@ -170,7 +170,7 @@ pub mod tests {
             cpus: Cpus::default(),
             far: None,
             rate: None,
-            round: 0,
+            seed: 0,
         };
         check(Subject::Native, &mut server, &shape, &AtomicBool::new(false))
     }

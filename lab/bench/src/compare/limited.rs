@@ -6,7 +6,7 @@ use widelane_loadgen::{Course, Ending, Found, Goal, LoadError, Probe, attempt, s
 use widelane_results::{Results, Row, Status, Trace};
 
 use super::rows::{BITS_PER_GBIT, GOODPUT_WITHIN, unaccelerated};
-use super::window::{Shape, load};
+use super::window::{Shape, check_replaced, load};
 use super::{CompareError, Run};
 use crate::server::{Server, ServerKind, Subject};
 
@@ -62,7 +62,7 @@ impl Searched {
         stop: &AtomicBool,
     ) -> Result<Self, CompareError> {
         server.check_alive()?;
-        let before = server.usage()?.processes;
+        let before = server.processes()?;
         let load = load(subject, server, shape);
         let course = Course {
             threads: load.cpus.len().max(1),
@@ -82,10 +82,7 @@ impl Searched {
             ending => ending,
         };
         let found = Found { ending, ..found };
-        if !before.is_subset(&server.usage()?.processes) {
-            let (server, log) = (server.name().to_owned(), server.log());
-            return Err(CompareError::Replaced { server, log });
-        }
+        check_replaced(server, &before, &server.processes()?)?;
         let work = shape.scenario.work;
         let doubt = unaccelerated(subject, work, server.counts().as_ref(), 0);
         Ok(Searched { subject, found, doubt })
@@ -264,7 +261,7 @@ mod tests {
             cpus: Cpus::default(),
             far: None,
             rate: None,
-            round: 0,
+            seed: 0,
         };
         let group = server.pid();
         let kill = thread::spawn(move || {

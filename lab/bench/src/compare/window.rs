@@ -21,7 +21,7 @@ use crate::pairs;
 use crate::server::content::{self, PATTERN};
 use widelane_host::counters::Counts;
 
-use crate::server::{Identity, Key, SERVER_NAME, Server, ServerError, Subject, Usage};
+use crate::server::{Identity, Key, Processes, SERVER_NAME, Server, ServerError, Subject, Usage};
 
 /// Longest time that the client waits for one handshake.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -198,8 +198,8 @@ pub struct Shape<'a> {
     pub far: Option<Ipv4Addr>,
     /// Connections per second, where they arrive by themselves.
     pub rate: Option<f64>,
-    /// Which round it is: arrivals are the same for all subjects of one.
-    pub round: u32,
+    /// Decides arrivals, which are the same for all subjects of a round.
+    pub seed: u64,
 }
 
 impl Shape<'_> {
@@ -239,6 +239,7 @@ struct Driven {
 
 /// What is observed at an edge of a window.
 pub struct Edge {
+    processes: Processes,
     usage: Usage,
     ours: Duration,
     /// That of all CPUs involved, of the server's, and of those beside them, as far as known.
@@ -248,17 +249,27 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Observes it now.
+    /// Observes it now; at the end with the processes that were there at the beginning, as to find
+    /// them would take time in which the server goes on.
     ///
     /// # Errors
     ///
     /// Those of the kernel's accounting.
-    pub fn observe(server: &Server, cpus: &Cpus) -> Result<Self, CompareError> {
-        let usage = server.usage()?;
-        let involved = cpus.involved(&usage.lane_cpus);
+    pub fn observe(
+        server: &Server,
+        cpus: &Cpus,
+        begin: Option<&Result<Self, CompareError>>,
+    ) -> Result<Self, CompareError> {
+        let processes = match begin {
+            Some(Ok(begin)) => begin.processes.clone(),
+            _ => server.processes()?,
+        };
+        let usage = server.usage(&processes)?;
+        let involved = cpus.involved(&processes.lane_cpus);
         let servers: BTreeSet<usize> = cpus.server.iter().copied().collect();
         let beside = cpus.beside.iter().copied().filter(|cpu| !involved.contains(cpu)).collect();
         Ok(Edge {
+            processes,
             usage,
             ours: accounting::process_cpu(Pid::this())?,
             busy: accounting::busy([&involved, &servers, &beside])?,
@@ -277,7 +288,7 @@ impl Edge {
             _ => Busy::default(),
         };
         let (all, of_server, beside) = (spent(0), spent(1), spent(2));
-        let lane_cpus = &end.usage.lane_cpus;
+        let lane_cpus = &self.processes.lane_cpus;
         let involved = cpus.involved(lane_cpus).len() as u32;
         let foreign = pairs::foreign(all.all, cpu + client, accounting::tick() * involved);
         // Which of its CPUs a lane process used more, the kernel does not tell.
@@ -336,14 +347,18 @@ pub fn account(
     edges: [Result<Edge, CompareError>; 2],
     measured: Measurement,
 ) -> Result<(Measurement, Option<Counts>), CompareError> {
-    let (begin, end) = match edges {
+    let (begin, mut end) = match edges {
         [Ok(begin), Ok(end)] => (begin, end),
         [Err(error), _] | [_, Err(error)] => return Err(explain(server, error)),
     };
     server.check_alive()?;
-    if begin.usage.processes != end.usage.processes {
-        return Err(CompareError::Replaced { server: server.name().to_owned(), log: server.log() });
-    }
+    let mut more = server.processes().map_err(|error| explain(server, error.into()))?;
+    check_replaced(server, &begin.processes, &more)?;
+    // What was started within the window has its whole CPU time from there.
+    more.all.retain(|pid| !begin.processes.all.contains(pid));
+    let more = server.usage(&more)?;
+    end.usage.cpu += more.cpu;
+    end.usage.lane_cpu += more.lane_cpu;
 
     let measurement = begin.until(&end, cpus, measured);
     // A process that had counted nothing before the window has no counters before it.
@@ -351,10 +366,25 @@ pub fn account(
     Ok((measurement, counts))
 }
 
-/// The seed of a round. Threads count seeds in lower bits: no two threads of any rounds have the
-/// same arrivals.
-pub fn seed(round: u32) -> u64 {
-    u64::from(round) << 32
+/// That none of the processes has ended that a server had `before`; there may be more `now`.
+pub fn check_replaced(
+    server: &Server,
+    before: &Processes,
+    now: &Processes,
+) -> Result<(), CompareError> {
+    if before.all.is_subset(&now.all) {
+        return Ok(());
+    }
+    Err(CompareError::Replaced { server: server.name().to_owned(), log: server.log() })
+}
+
+/// The seed of a round, by that of the run: FNV-1a, which stays the same. Threads count upwards
+/// from it.
+pub fn seed(run: u32, scenario: &str, round: u32) -> u64 {
+    let bytes = run.to_le_bytes().into_iter().chain(scenario.bytes()).chain(round.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 /// What clients are to do in a scenario.
@@ -381,7 +411,7 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
         work: loadgen::Work::Handshake,
         connections,
         rate: shape.rate,
-        seed: seed(shape.round),
+        seed: shape.seed,
         cpus: cpus.client.clone(),
         warm_up,
         window,
@@ -430,7 +460,7 @@ fn drive(
     stop: &AtomicBool,
 ) -> Result<Driven, CompareError> {
     let (load, cpus) = (load(subject, server, shape), &shape.cpus);
-    let window = match loadgen::run(&load, stop, || Edge::observe(server, cpus)) {
+    let window = match loadgen::run(&load, stop, |begin| Edge::observe(server, cpus, begin)) {
         Ok(window) => window,
         Err(LoadError::Interrupted) => return Err(CompareError::Interrupted),
         Err(why) => {
@@ -519,11 +549,10 @@ mod tests {
     /// What is said of a second in which a server on CPU 0 and its lane process used so much, while
     /// clients on CPU 1 used all of that, and others `foreign` seconds of the clients' CPU.
     fn objection(lane_cpus: &[usize], [server, lane, client, foreign]: [f64; 4]) -> Option<String> {
+        let lane_cpus: BTreeSet<usize> = lane_cpus.iter().copied().collect();
         let usage = |cpu: f64, lane: f64| Usage {
-            processes: BTreeSet::new(),
             cpu: Duration::from_secs_f64(cpu),
             lane_cpu: Duration::from_secs_f64(lane),
-            lane_cpus: lane_cpus.iter().copied().collect(),
         };
         let all = |all: Duration| Busy { all, stolen: Duration::ZERO };
         let edge = |usage: Usage, client: f64, foreign: f64| Edge {
@@ -536,13 +565,14 @@ mod tests {
                 None,
             ],
             throttled: Duration::ZERO,
+            processes: Processes { lane_cpus: lane_cpus.clone(), ..Processes::default() },
             usage,
             ours: Duration::from_secs_f64(client),
             counts: None,
         };
         let (begin, end) = (usage(0.0, 0.0), usage(server + lane, lane));
         let cpus = Cpus { server: vec![0], client: vec![1], ..Cpus::default() };
-        assert!(cpus.involved(&end.lane_cpus).is_superset(&end.lane_cpus));
+        assert!(cpus.involved(&lane_cpus).is_superset(&lane_cpus));
         let measured = Measurement { wall_s: 1.0, operations: 1, ..Measurement::default() };
         let (begin, end) = (edge(begin, 0.0, 0.0), edge(end, client, foreign));
         pairs::objection(&begin.until(&end, &cpus, measured))
@@ -583,9 +613,16 @@ mod tests {
 
     #[test]
     fn no_two_threads_of_any_rounds_have_the_same_arrivals() {
-        let threads = |round| (0..256).map(move |thread| seed(round) + thread);
-        let seeds: BTreeSet<u64> = (0..64).flat_map(threads).collect();
-        assert_eq!(seeds.len(), 64 * 256);
+        let mut seeds = BTreeSet::new();
+        for run in 0..8 {
+            for scenario in ["nginx/load30", "nginx/load60", "haproxy/load30"] {
+                for round in 0..16 {
+                    let first = seed(run, scenario, round);
+                    seeds.extend((0..256).map(|thread| first.wrapping_add(thread)));
+                }
+            }
+        }
+        assert_eq!(seeds.len(), 8 * 3 * 16 * 256);
     }
 
     #[test]

@@ -15,7 +15,8 @@ use widelane_bench::programs::Programs;
 use widelane_bench::server::application::Application;
 use widelane_bench::server::content::{self, PATTERN};
 use widelane_bench::server::{
-    GROUPS, Identity, Key, SERVER_NAME, Server, ServerError, ServerKind, Subject, Testbed, Usage,
+    GROUPS, Identity, Key, Processes, SERVER_NAME, Server, ServerError, ServerKind, Subject,
+    Testbed,
 };
 use widelane_loadgen::{Cipher, Group, Load, LoadError, Pattern, TlsVersion, Work, run};
 
@@ -62,7 +63,7 @@ fn drive(target: SocketAddr, identities: &[Identity]) {
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
             let load = load(target, identities, version, group);
-            let window = run(&load, &AtomicBool::new(false), || ()).unwrap();
+            let window = run(&load, &AtomicBool::new(false), |_| ()).unwrap();
             let context = format!("{version:?}, {group:?}, {:?}", identities[0].key);
             assert!(window.tally.full >= 40, "{context}: {}", window.tally.full);
             assert_eq!(window.tally.resumed, 0, "{context}");
@@ -85,24 +86,24 @@ fn drive_and_account(kind: ServerKind, processes: usize) {
         let identities: Vec<_> =
             keys.iter().map(|key| Identity::make(*key, testbed.directory()).unwrap()).collect();
         let server = testbed.start(kind, Subject::Native, &identities).unwrap();
-        let before = usage_of(&server, processes);
+        let processes = processes_of(&server, processes);
+        let before = server.usage(&processes).unwrap();
         drive(server.address(), &identities);
-        let after = server.usage().unwrap();
-        assert_eq!(before.processes, after.processes);
-        assert!(after.cpu > before.cpu);
+        assert_eq!(server.processes().unwrap(), processes);
+        assert!(server.usage(&processes).unwrap().cpu > before.cpu);
         assert_eq!(server.counts(), None);
     }
 }
 
-/// The usage of a server once it has so many processes; nginx listens before its worker is there.
-fn usage_of(server: &Server, processes: usize) -> Usage {
+/// The processes of a server once it has so many; nginx listens before its worker is there.
+fn processes_of(server: &Server, count: usize) -> Processes {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
-        let usage = server.usage().unwrap();
-        if usage.processes.len() == processes {
-            return usage;
+        let processes = server.processes().unwrap();
+        if processes.all.len() == count {
+            return processes;
         }
-        assert!(Instant::now() < end, "{:?}", usage.processes);
+        assert!(Instant::now() < end, "{processes:?}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -168,7 +169,7 @@ fn download(target: SocketAddr, identity: &Identity) {
     }
     for (version, cipher, encrypt_then_mac) in suites {
         let downloads = downloads(target, identity, version, cipher, &content::path(BODY_BYTES));
-        let window = run(&downloads, &AtomicBool::new(false), || ()).unwrap();
+        let window = run(&downloads, &AtomicBool::new(false), |_| ()).unwrap();
         let tally = window.tally;
         let context = format!("{version:?}, {cipher:?}");
         assert!(tally.answers >= 1 && tally.body_bytes > 0, "{context}");
@@ -224,7 +225,7 @@ fn a_body_that_is_not_there_is_told() {
     for (path, expected) in [("/bytes/999", "404"), ("/bytes/1000", "another length")] {
         let (version, cipher) = (TlsVersion::Tls13, Cipher::Aes128Gcm);
         let downloads = downloads(server.address(), &identity, version, cipher, path);
-        let error = run(&downloads, &AtomicBool::new(false), || ()).unwrap_err();
+        let error = run(&downloads, &AtomicBool::new(false), |_| ()).unwrap_err();
         let LoadError::Failing { message, .. } = &error else { panic!("{error}") };
         assert!(message.contains(expected), "{error}");
     }
@@ -250,11 +251,11 @@ fn pages_come_from_behind_nginx_or_what_is_missing_is_named() {
         patience: Duration::from_secs(60),
         ..load(server.address(), identities, TlsVersion::Tls13, Group::X25519)
     };
-    let tally = run(&load, &AtomicBool::new(false), || ()).unwrap().tally;
+    let tally = run(&load, &AtomicBool::new(false), |_| ()).unwrap().tally;
     assert!(tally.errors.is_empty(), "{:?}", tally.errors);
     // A page without its posts, or one that tells of an error, is shorter.
     assert!(tally.answers >= 1 && tally.body_bytes > 20_000 * tally.answers, "{tally:?}");
-    let processes = server.usage().unwrap().processes;
+    let processes = server.processes().unwrap().all;
     // nginx and its worker, PHP and its children, MariaDB.
     assert_eq!(processes.len(), 2 + 5 + 1);
     drop(server);
@@ -353,7 +354,7 @@ fn dropping_a_server_ends_master_and_worker() {
     let (mut testbed, identity) = testbed();
     let server =
         testbed.start(ServerKind::Nginx, Subject::Native, std::slice::from_ref(&identity)).unwrap();
-    let processes = usage_of(&server, 2).processes;
+    let processes = processes_of(&server, 2).all;
     drop(server);
     let end = Instant::now() + Duration::from_secs(10);
     for pid in processes {

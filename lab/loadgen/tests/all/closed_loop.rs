@@ -2,8 +2,11 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 use openssl::nid::Nid;
 use openssl::pkey::PKey;
 use rustls::crypto::aws_lc_rs;
@@ -40,7 +43,7 @@ fn counts_full_handshakes_that_the_server_saw_end_properly() {
     let server = serve(&[(&key, &key)]);
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
         let edges = AtomicU64::new(0);
-        let window = run(&load(&server, version), &AtomicBool::new(false), || {
+        let window = run(&load(&server, version), &AtomicBool::new(false), |_| {
             edges.fetch_add(1, Ordering::Relaxed)
         })
         .unwrap();
@@ -75,7 +78,7 @@ fn sees_every_kind_of_certificate_in_turn() {
         for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
             // Each connection refuses any certificate but the one that it asks for.
             let load = Load { group, ..load(&server, version) };
-            let window = run(&load, &AtomicBool::new(false), || ()).unwrap();
+            let window = run(&load, &AtomicBool::new(false), |_| ()).unwrap();
             assert!(window.tally.full >= 50, "{version:?}, {group:?}: {}", window.tally.full);
             assert!(window.tally.errors.is_empty(), "{version:?}: {:?}", window.tally.errors);
         }
@@ -88,11 +91,11 @@ fn refuses_a_certificate_that_no_client_of_ours_can_ask_for() {
     let server = serve(&[(&key(), &key())]);
     for certificates in [vec![unknown], vec![b"no certificate".to_vec()]] {
         let load = Load { certificates, ..load(&server, TlsVersion::Tls13) };
-        let error = run(&load, &AtomicBool::new(false), || ()).unwrap_err();
+        let error = run(&load, &AtomicBool::new(false), |_| ()).unwrap_err();
         assert!(matches!(error, LoadError::Tls(_)), "{error}");
     }
     let load = Load { certificates: Vec::new(), ..load(&server, TlsVersion::Tls13) };
-    let error = run(&load, &AtomicBool::new(false), || ()).unwrap_err();
+    let error = run(&load, &AtomicBool::new(false), |_| ()).unwrap_err();
     assert!(matches!(error, LoadError::NoCertificate), "{error}");
 }
 
@@ -107,7 +110,7 @@ fn hands_out_shares_of_ml_kem() {
         provider.kx_groups = vec![of_server];
         let server = serve_with(provider, &[(&key, &key)], Conduct::default());
         let load = Load { group, ..load(&server, TlsVersion::Tls13) };
-        let window = run(&load, &AtomicBool::new(false), || ()).unwrap();
+        let window = run(&load, &AtomicBool::new(false), |_| ()).unwrap();
         assert!(window.tally.full >= 50, "{group:?}: {}", window.tally.full);
         assert!(window.tally.errors.is_empty(), "{group:?}: {:?}", window.tally.errors);
     }
@@ -121,11 +124,11 @@ fn a_server_without_ml_kem_is_told_by_the_curve_that_it_takes() {
     let server = serve_with(provider, &[(&key, &key)], Conduct::default());
     let of = |version| Load { group: Group::X25519MlKem768, ..load(&server, version) };
     let error =
-        run(&of(TlsVersion::Tls13), &AtomicBool::new(false), || ()).map(|_| ()).unwrap_err();
+        run(&of(TlsVersion::Tls13), &AtomicBool::new(false), |_| ()).map(|_| ()).unwrap_err();
     assert!(matches!(error, LoadError::Failing { kind: ErrorKind::Group, .. }), "{error}");
     assert!(error.to_string().contains("the server took X25519"), "{error}");
     let error =
-        run(&of(TlsVersion::Tls12), &AtomicBool::new(false), || ()).map(|_| ()).unwrap_err();
+        run(&of(TlsVersion::Tls12), &AtomicBool::new(false), |_| ()).map(|_| ()).unwrap_err();
     assert!(matches!(error, LoadError::Tls13Only("x25519mlkem768")), "{error}");
 }
 
@@ -137,7 +140,7 @@ fn refuses_another_group() {
     let server = serve_with(provider, &[(&key, &key)], Conduct::default());
     // The client offers the certificate's curve too, and would get it.
     let load = Load { group: Group::Secp384r1, ..load(&server, TlsVersion::Tls12) };
-    let Err(error) = run(&load, &AtomicBool::new(false), || ()) else { panic!("it took P-256") };
+    let Err(error) = run(&load, &AtomicBool::new(false), |_| ()) else { panic!("it took P-256") };
     assert!(matches!(error, LoadError::Failing { kind: ErrorKind::Group, .. }), "{error}");
 }
 
@@ -147,7 +150,7 @@ fn refuses_another_certificate() {
     let server = serve(&[(&key, &key)]);
     let pinned = certificate(&self::key());
     let load = Load { certificates: vec![pinned], ..load(&server, TlsVersion::Tls13) };
-    let error = run(&load, &AtomicBool::new(false), || ()).unwrap_err();
+    let error = run(&load, &AtomicBool::new(false), |_| ()).unwrap_err();
     assert!(matches!(error, LoadError::Failing { kind: ErrorKind::Certificate, .. }), "{error}");
 }
 
@@ -155,7 +158,7 @@ fn refuses_another_certificate() {
 fn refuses_a_wrong_signature() {
     let server = serve(&[(&key(), &key())]);
     for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
-        let error = run(&load(&server, version), &AtomicBool::new(false), || ()).unwrap_err();
+        let error = run(&load(&server, version), &AtomicBool::new(false), |_| ()).unwrap_err();
         assert!(
             matches!(error, LoadError::Failing { kind: ErrorKind::Signature, .. }),
             "{version:?}: {error}"
@@ -169,7 +172,8 @@ fn gives_up_where_nobody_listens() {
     let closed =
         std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let server = Server { address: closed, ..serve(&[(&key, &key)]) };
-    let error = run(&load(&server, TlsVersion::Tls12), &AtomicBool::new(false), || ()).unwrap_err();
+    let error =
+        run(&load(&server, TlsVersion::Tls12), &AtomicBool::new(false), |_| ()).unwrap_err();
     assert!(matches!(error, LoadError::Failing { kind: ErrorKind::Refused, .. }), "{error}");
 }
 
@@ -177,6 +181,49 @@ fn gives_up_where_nobody_listens() {
 fn stops_when_told_to() {
     let key = key();
     let server = serve(&[(&key, &key)]);
-    let error = run(&load(&server, TlsVersion::Tls12), &AtomicBool::new(true), || ()).unwrap_err();
+    let error = run(&load(&server, TlsVersion::Tls12), &AtomicBool::new(true), |_| ()).unwrap_err();
     assert!(matches!(error, LoadError::Interrupted), "{error}");
+}
+
+#[test]
+fn clients_go_on_while_the_beginning_is_observed() {
+    let pause = Duration::from_millis(200);
+    let key = key();
+    let server = serve(&[(&key, &key)]);
+    let load = Load {
+        rate: Some(200.0),
+        warm_up: Duration::from_millis(200),
+        window: Duration::from_millis(500),
+        handshakes_max: u64::MAX,
+        ..load(&server, TlsVersion::Tls13)
+    };
+    let observe = |begin: Option<&()>| thread::sleep(begin.map_or(pause, |()| Duration::ZERO));
+    let tally = run(&load, &AtomicBool::new(false), observe).unwrap().tally;
+    let late = tally.latency_ns.count_between(pause.as_nanos() as u64 / 4, u64::MAX);
+    assert!(tally.full > 60 && late < 10, "{late} of {}", tally.full);
+}
+
+#[test]
+fn a_window_ends_with_the_first_answer_to_any_thread() {
+    let key = key();
+    let conduct = Conduct {
+        body: vec![7; 1000],
+        interval: Some(Duration::from_millis(400)),
+        ..Conduct::default()
+    };
+    let server = serve_with(aws_lc_rs::default_provider(), &[(&key, &key)], conduct);
+    let work =
+        Work::Requests { path: "/".to_owned(), count: 1, body_bytes: Some(1000), pattern: None };
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let cpu = (0..CpuSet::count()).find(|cpu| allowed.is_set(*cpu).unwrap()).unwrap();
+    let load = Load {
+        work,
+        connections: 2,
+        cpus: vec![cpu; 2],
+        window: Duration::ZERO,
+        handshakes_max: u64::MAX,
+        ..load(&server, TlsVersion::Tls13)
+    };
+    let tally = run(&load, &AtomicBool::new(false), |_| ()).unwrap().tally;
+    assert_eq!(tally.answers, 1);
 }
