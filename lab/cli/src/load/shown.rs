@@ -150,7 +150,8 @@ impl Load {
             let gigabits = self.gigabits_per_s;
             facts.push(("Bodies", format!("{} bytes, {gigabits:.3} Gbit/s", self.body_bytes)));
         }
-        facts.push(("Failed", self.failures()));
+        let apart = if self.errors.is_empty() { "" } else { "; no latency below is theirs" };
+        facts.push(("Failed", format!("{}{apart}", self.failures())));
         facts.push(("Unfinished", self.unfinished.to_string()));
         let each = self.client_cpu_us_per_handshake;
         let each = each.map_or(String::new(), |each| format!("{each:.0} µs per handshake, "));

@@ -87,7 +87,11 @@ impl Metric {
         match self {
             Metric::Latency(latency, percentile) => {
                 let limit = Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX);
-                let histogram = latency.against(limit, tally, work);
+                let mut histogram = latency.against(limit, tally, work);
+                // Who gave up has waited in vain, however long that was.
+                if latency == Latency::Total {
+                    histogram.saturating_record_n(u64::MAX, tally.failures());
+                }
                 let seconds = histogram.value_at_percentile(percentile) as f64 / 1e9;
                 (!histogram.is_empty()).then_some(seconds)
             }
@@ -117,7 +121,7 @@ impl fmt::Display for Threshold {
 
 #[cfg(test)]
 mod tests {
-    use widelane_loadgen::Tally;
+    use widelane_loadgen::{ErrorKind, Tally};
 
     use super::*;
 
@@ -171,6 +175,22 @@ mod tests {
         ] {
             let threshold: Threshold = text.parse().expect(text);
             assert_eq!(threshold.is_crossed(&outcome, work), crossed, "{text}");
+        }
+    }
+
+    #[test]
+    fn who_has_failed_is_later_than_any_limit() {
+        let mut outcome = outcome();
+        outcome.tally.errors.insert(ErrorKind::Timeout, 150);
+        for (text, crossed) in [
+            ("p50>600us", false),
+            ("p80>1s", false),
+            ("p90>1s", true),
+            ("max>50s", true),
+            ("handshake.max>1s", true),
+        ] {
+            let threshold: Threshold = text.parse().expect(text);
+            assert_eq!(threshold.is_crossed(&outcome, &Work::Handshake), crossed, "{text}");
         }
     }
 
