@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use serde::Serialize;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::{MissedTickBehavior, interval};
-use widelane_loadgen::{Course, GivenUp, Plan, drive};
+use widelane_loadgen::{Course, GivenUp, LoadError, Plan, drive};
 
 use crate::allow::Allowed;
 use crate::bus::{Bus, FleetError, broken, leave};
@@ -134,7 +134,7 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
                     }
                 }
                 Some((run, what)) = told.recv() => {
-                    let ends = matches!(what, What::Over { .. } | What::Failed(_));
+                    let ends = matches!(what, What::Over { .. } | What::Failed { .. });
                     self.log(&run, &what);
                     self.publish(&run, what).await?;
                     if ends {
@@ -264,7 +264,9 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
             What::Over { counted, .. } => {
                 (self.tell)(&Event::Over { run, handshakes: counted.handshakes() });
             }
-            What::Failed(reason) => (self.tell)(&Event::Failed { run, reason: reason.clone() }),
+            What::Failed { reason, .. } => {
+                (self.tell)(&Event::Failed { run, reason: reason.clone() });
+            }
             What::Alive | What::Began { .. } | What::Second { .. } => {}
         }
     }
@@ -282,10 +284,15 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
 
 /// How a load ended, also where it panicked: the agent waits for that, and is busy until then.
 fn or_failed(load: impl FnOnce() -> Result<What, GivenUp>) -> What {
-    match panic::catch_unwind(AssertUnwindSafe(load)) {
-        Ok(ended) => ended.unwrap_or_else(|error| What::Failed(text(&error))),
-        Err(_) => What::Failed("the load panicked; the agent's log says where".to_owned()),
-    }
+    let (reason, kind) = match panic::catch_unwind(AssertUnwindSafe(load)) {
+        Ok(Ok(ended)) => return ended,
+        Ok(Err(given_up)) => match given_up.error {
+            LoadError::Failing { kind, .. } => (text(&given_up), Some(kind)),
+            _ => (text(&given_up), None),
+        },
+        Err(_) => ("the load panicked; the agent's log says where".to_owned(), None),
+    };
+    What::Failed { reason, kind }
 }
 
 /// One load, from its instant to its end.
@@ -342,6 +349,6 @@ mod tests {
     #[test]
     fn a_load_that_panics_has_failed() {
         let what = or_failed(|| panic!("a defect"));
-        assert!(matches!(what, What::Failed(reason) if reason.contains("panicked")));
+        assert!(matches!(what, What::Failed { reason, .. } if reason.contains("panicked")));
     }
 }

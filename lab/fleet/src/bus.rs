@@ -84,6 +84,14 @@ pub enum FleetError {
         /// Its reason.
         reason: String,
     },
+    /// Connections failed on an agent's host.
+    #[error("agent {name}: {why}")]
+    Host {
+        /// Its name.
+        name: String,
+        /// How many, and what may help.
+        why: LoadError,
+    },
     /// An agent does not answer any more.
     #[error("agent {name} does not answer; is it alive?")]
     Silent {

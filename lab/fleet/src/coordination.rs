@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use widelane_loadgen::{Outcome, Tally};
+use widelane_loadgen::{ErrorKind, Outcome, Tally};
 
 use crate::directed::{Degradation, Directed, Report, Share};
 use crate::wire::{self, What, WireError};
@@ -165,7 +165,8 @@ impl Muster {
                 if interrupted && !self.stopping {
                     let agent = place.member.name.clone();
                     let reason = "it was stopped there".to_owned();
-                    self.degradations.push(Degradation::Failed { agent, at: after, reason });
+                    let failed = Degradation::Failed { agent, at: after, reason, kind: None };
+                    self.degradations.push(failed);
                     (place.so_far, place.missing) = (tally, 0);
                     place.fate = Fate::Gone(after);
                     return Ok(());
@@ -173,10 +174,10 @@ impl Muster {
                 let outcome = Outcome { wall, busy, client_cpu, tally, interrupted };
                 place.fate = Fate::Over(Box::new(outcome));
             }
-            What::Failed(reason) => {
+            What::Failed { reason, kind } => {
                 let agent = place.member.name.clone();
                 let reason = wire::shown(&reason);
-                self.degradations.push(Degradation::Failed { agent, at: after, reason });
+                self.degradations.push(Degradation::Failed { agent, at: after, reason, kind });
                 place.fate = Fate::Gone(after);
             }
         }
@@ -284,6 +285,7 @@ impl Muster {
                 late_s: place.late_s,
                 clock_uncertainty_s: place.member.uncertainty.as_secs_f64(),
                 handshakes: tally.handshakes(),
+                failed_there: tally.errors.get(&ErrorKind::System).copied().unwrap_or(0),
                 lost_s: lost.map(|at| at.as_secs_f64()),
             });
         }
@@ -483,10 +485,20 @@ mod tests {
         };
         let all = ended(Some(over(&tally(&latencies(2))))).whole(false).unwrap();
         assert_eq!((all.tally.full, all.tally.failures()), (2000, 0));
-        let gave_up = || ended(Some(What::Failed("refused".to_owned())));
-        assert_eq!(gave_up().whole(true).unwrap().tally.failures(), 1);
-        let refused = gave_up().whole(false).unwrap_err().to_string();
-        assert!(refused.contains("agent1") && refused.contains("refused"), "{refused}");
+        let gave_up = |kind| ended(Some(What::Failed { reason: "refused".to_owned(), kind }));
+        let refused = Some(ErrorKind::Refused);
+        assert_eq!(gave_up(refused).whole(true).unwrap().tally.failures(), 1);
+        // What fails on an agent's host is not the server's limit.
+        for (kind, failures_count) in
+            [(refused, false), (Some(ErrorKind::System), true), (None, true)]
+        {
+            let error = gave_up(kind).whole(failures_count).unwrap_err().to_string();
+            assert!(error.contains("agent1") && error.contains("refused"), "{error}");
+        }
+        let mut without_ports = tally(&latencies(2));
+        without_ports.errors.insert(ErrorKind::System, 7);
+        let error = ended(Some(over(&without_ports))).whole(true).unwrap_err().to_string();
+        assert!(error.starts_with("agent agent1: 7 connections"), "{error}");
         let lost = ended(None).whole(true).unwrap_err().to_string();
         assert!(lost.contains("agent agent1 was lost"), "{lost}");
     }
@@ -526,7 +538,7 @@ mod tests {
         let start = Instant::now();
         let mut muster = muster(start, 1);
         let reason = format!("\u{1b}[2J{}", "x".repeat(10_000));
-        muster.hear("id0", What::Failed(reason), start).unwrap();
+        muster.hear("id0", What::Failed { reason, kind: None }, start).unwrap();
         let directed = muster.conclude();
         let [Degradation::Failed { reason, .. }] = &directed.degradations[..] else {
             panic!("{:?}", directed.degradations)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use widelane_loadgen::{ErrorKind, Outcome, Pace};
+use widelane_loadgen::{ErrorKind, LoadError, Outcome, Pace};
 
 use crate::bus::FleetError;
 
@@ -19,13 +19,21 @@ pub struct Directed {
 }
 
 impl Directed {
-    /// What all did together, if nothing of it is missing. Agents that gave up count as failures
-    /// where `failures_count`.
+    /// What all did together, if nothing of it is missing. Agents that gave up because of the
+    /// server count as failures where `failures_count`; what fails on the host of an agent says
+    /// nothing about the server.
     pub fn whole(mut self, failures_count: bool) -> Result<Outcome, FleetError> {
+        if let Some(Report { name, failed_there, .. }) =
+            self.agents.into_iter().find(|agent| agent.failed_there > 0)
+        {
+            return Err(FleetError::Host { name, why: LoadError::OwnHost(failed_there) });
+        }
         for degradation in self.degradations {
             match degradation {
-                Degradation::Failed { .. } if failures_count => {
-                    let failures = self.outcome.tally.errors.entry(ErrorKind::System).or_default();
+                Degradation::Failed { kind: Some(kind), .. }
+                    if failures_count && kind != ErrorKind::System =>
+                {
+                    let failures = self.outcome.tally.errors.entry(kind).or_default();
                     *failures = failures.saturating_add(1);
                 }
                 Degradation::Failed { agent: name, reason, .. } => {
@@ -49,6 +57,8 @@ pub struct Report {
     pub clock_uncertainty_s: f64,
     /// Finished handshakes.
     pub handshakes: u64,
+    /// Connections that failed because of its host.
+    pub failed_there: u64,
     /// When it was lost or failed, seconds from the beginning.
     pub lost_s: Option<f64>,
 }
@@ -73,6 +83,8 @@ pub enum Degradation {
         at: Duration,
         /// Its reason.
         reason: String,
+        /// How connections failed, if it gave up because all of them did.
+        kind: Option<ErrorKind>,
     },
     /// No agent could be heard.
     Deaf {
@@ -119,7 +131,7 @@ impl fmt::Display for Degradation {
                     Share::Rate(rate) => write!(formatter, "{rate:.1} connections per second"),
                 }
             }
-            Degradation::Failed { agent, at, reason } => {
+            Degradation::Failed { agent, at, reason, .. } => {
                 write!(formatter, "agent {agent} gave up after {:.1} s: {reason}", at.as_secs_f64())
             }
             Degradation::Deaf { at, lasted } => write!(

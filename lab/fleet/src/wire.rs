@@ -215,7 +215,12 @@ pub enum What {
         counted: Counted,
     },
     /// It could not be carried out, or not to its end.
-    Failed(String),
+    Failed {
+        /// Why.
+        reason: String,
+        /// How connections failed, if it was given up because all of them did.
+        kind: Option<ErrorKind>,
+    },
 }
 
 impl What {
