@@ -496,16 +496,17 @@ fn of_algorithm(first: &Answer<'_, '_>, others: &[Answer<'_, '_>]) -> Verdict {
 /// Which of two ciphers is faster, at the largest size.
 fn of_ciphers(results: &Results) -> Option<Verdict> {
     let curves = view::curves(results).into_iter().find(|c| c.metric == CIPHER_RATIO)?;
-    let last = |series: &view::Series| Some((series.name.clone(), curves.reliable(series).last()?));
-    let ends: Vec<_> = curves.series.iter().filter_map(last).collect();
-    let (_, (size, _)) = ends.first()?;
-    let told = |(name, (_, ratio)): &(String, (u64, f64))| {
-        format!("{} {name}", words::ratio_short(*ratio))
+    let series = curves.series.iter();
+    let ends: Vec<(&str, &view::Point)> =
+        series.filter_map(|series| Some((&*series.name, series.reliable().last()?))).collect();
+    let (_, largest) = ends.first()?;
+    let told = |(name, point): &(&str, &view::Point)| {
+        format!("{} {name}", words::ratio_short(point.value))
     };
     let told = ends.iter().map(told).collect::<Vec<_>>().join(", ");
     let sentence = format!(
         "AES-128-GCM against AES-128-CBC with HMAC-SHA1, in records of {}: {told}.",
-        words::size(*size)
+        words::size(largest.place)
     );
     let detail = "How many times as fast; what Widelane does not offer is OpenSSL's.".to_owned();
     Some(Verdict { tone: Tone::Same, sentence, detail })

@@ -10,7 +10,7 @@ use widelane_results::{Bucket, HistogramKind, Results, Row, Status};
 pub use self::comparisons::{
     Comparison, Ratio, Section, comparisons, counts, ends, rounds, rounds_behind, sections,
 };
-pub use self::curves::{Curves, Series, Side, curves};
+pub use self::curves::{Curves, Point, Series, Side, curves};
 pub use self::found::{Chart, Map, Sheet, charts, grid_table, sheets};
 pub use self::inside::{Distribution, distributions, paths};
 use crate::words::{self, Scenario};

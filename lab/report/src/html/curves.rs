@@ -2,7 +2,7 @@
 
 use super::chart::{is_drawable_as_ratio, round_values};
 use super::plot::{Line, Plot, Scale};
-use crate::view::{Curves, Series, Side};
+use crate::view::{Curves, Point, Series, Side};
 use crate::words::Axis;
 
 /// How many styles there are for curves of one side.
@@ -10,11 +10,11 @@ const STYLES: usize = 5;
 
 /// Draws the curves; nothing where there is nowhere to go from and to.
 pub fn chart(curves: &Curves) -> String {
-    let points = |series| curves.reliable(series).collect::<Vec<_>>();
-    let all: Vec<Vec<(u64, f64)>> = curves.series.iter().map(points).collect();
-    let is_drawn = |place: &u64| all.iter().flatten().any(|(known, _)| known == place);
+    let points = |series| Series::reliable(series).collect();
+    let all: Vec<Vec<&Point>> = curves.series.iter().map(points).collect();
+    let is_drawn = |place: &u64| all.iter().flatten().any(|point| point.place == *place);
     let places: Vec<u64> = curves.places().into_iter().filter(is_drawn).collect();
-    let values = all.iter().flatten().map(|(_, value)| *value);
+    let values = all.iter().flatten().map(|point| point.value);
     let (low, high) = values
         .filter(|value| *value > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
@@ -32,7 +32,7 @@ pub fn chart(curves: &Curves) -> String {
     let lines = curves.series.iter().zip(&all).zip(&styles).map(|((series, points), style)| Line {
         name: &series.name,
         style,
-        points: points.iter().map(|(place, value)| (*place as f64, *value)).collect(),
+        points: points.iter().map(|point| (point.place as f64, point.value)).collect(),
     });
     let plot = Plot {
         title: curves.title(),
@@ -65,10 +65,11 @@ mod tests {
     use crate::words::CYCLES_PER_BYTE;
 
     fn curves(points: &[&[(u64, f64)]]) -> Curves {
+        let point = |&(place, value): &(u64, f64)| Point { place, value, doubt: None };
         let series = |(index, points): (usize, &&[(u64, f64)])| Series {
             name: format!("room{index}"),
             side: Side::Ours,
-            points: points.to_vec(),
+            points: points.iter().map(point).collect(),
             ratios: Vec::new(),
         };
         Curves {
@@ -77,7 +78,6 @@ mod tests {
             axis: Axis::Size,
             family: "AES-128-GCM seal".to_owned(),
             series: points.iter().enumerate().map(series).collect(),
-            doubtful: Vec::new(),
             missing: Vec::new(),
         }
     }
@@ -95,10 +95,10 @@ mod tests {
     #[test]
     fn what_cannot_be_relied_on_is_not_drawn() {
         let mut curves = curves(&[&[(64, 1.5), (1024, 9.0), (16384, 0.2)]]);
-        curves.doubtful.push((1024, "noise".to_owned()));
+        curves.series[0].points[1].doubt = Some("noise".to_owned());
         assert_eq!(chart(&curves).matches("<circle").count(), 2);
         assert!(!chart(&curves).contains(">1 KiB<"));
-        assert_eq!(curves.remarks(), ["1 KiB: not to be relied on: noise."]);
+        assert_eq!(curves.remarks(), ["1 KiB, room0: not to be relied on: noise."]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What depends on sizes, shares or numbers of cores, as curves and as tables.
 
+use std::collections::BTreeMap;
+
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Kind, Table};
 
@@ -19,8 +21,6 @@ pub struct Curves {
     pub family: String,
     /// The curves, ours first.
     pub series: Vec<Series>,
-    /// Places on the axis whose values cannot be relied on, and why.
-    pub doubtful: Vec<(u64, String)>,
     /// Who is missing, and why.
     pub missing: Vec<String>,
 }
@@ -32,10 +32,40 @@ pub struct Series {
     pub name: String,
     /// What sets it apart from the others.
     pub side: Side,
-    /// Values by place on the axis, the smallest first.
-    pub points: Vec<(u64, f64)>,
+    /// Its values, the smallest place on the axis first.
+    pub points: Vec<Point>,
     /// Ratios to OpenSSL, or to the native server, by place on the axis, where there are such.
     pub ratios: Vec<(u64, f64)>,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Where on the axis.
+    pub place: u64,
+    /// The value.
+    pub value: f64,
+    /// Why it cannot be relied on, if so.
+    pub doubt: Option<String>,
+}
+
+impl Series {
+    /// The points that can be relied on.
+    pub fn reliable(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.doubt.is_none())
+    }
+
+    /// Adds what `row` says of its subject at `place`. There is a row for each rival, all with the
+    /// same value, and it may be the rival that cannot be relied on.
+    fn add(&mut self, place: u64, value: f64, row: &Row) {
+        let doubt = || row.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
+        let doubt = (row.status == Status::Rejected).then(doubt);
+        match self.points.iter_mut().find(|point| point.place == place) {
+            None => self.points.push(Point { place, value, doubt }),
+            Some(point) if doubt.is_none() => point.doubt = None,
+            Some(_) => {}
+        }
+    }
 }
 
 /// Whose a curve is.
@@ -75,21 +105,19 @@ impl Curves {
     /// The places on the axis that any curve has, the smallest first.
     pub fn places(&self) -> Vec<u64> {
         let points = self.series.iter().flat_map(|series| &series.points);
-        let mut places: Vec<u64> = points.map(|(place, _)| *place).collect();
+        let mut places: Vec<u64> = points.map(|point| point.place).collect();
         places.sort_unstable();
         places.dedup();
         places
     }
 
-    /// The points of a curve that can be relied on.
-    pub fn reliable<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = (u64, f64)> + 'a {
-        let is_doubtful = |place: &u64| self.doubtful.iter().any(|(known, _)| known == place);
-        series.points.iter().copied().filter(move |(place, _)| !is_doubtful(place))
-    }
-
     /// The values, the axis to the right.
     pub fn table(&self) -> Table {
-        self.tabulate(|series| &series.points, |value| self.shown(value))
+        let point = |series: &Series, place| {
+            let point = series.points.iter().find(|point| point.place == place);
+            point.map(|point| self.shown(point.value))
+        };
+        self.tabulate(point)
     }
 
     /// A value. The titles of metrics name all units but that of times, which changes with them.
@@ -118,37 +146,44 @@ impl Curves {
     /// none.
     pub fn ratios(&self) -> Option<Table> {
         let has_ratios = self.series.iter().any(|series| !series.ratios.is_empty());
-        has_ratios.then(|| self.tabulate(|series| &series.ratios, words::ratio))
+        let ratio = |series: &Series, place| {
+            let ratio = series.ratios.iter().find(|(known, _)| *known == place);
+            ratio.map(|(_, ratio)| words::ratio(*ratio))
+        };
+        has_ratios.then(|| self.tabulate(ratio))
     }
 
-    fn tabulate(
-        &self,
-        pick: fn(&Series) -> &Vec<(u64, f64)>,
-        shown: impl Fn(f64) -> String,
-    ) -> Table {
+    fn tabulate(&self, cell: impl Fn(&Series, u64) -> Option<String>) -> Table {
         let places = self.places();
         let titles: Vec<String> = places.iter().map(|place| self.axis.tick(*place)).collect();
         let mut columns = vec![("Who", Kind::Words)];
         columns.extend(titles.iter().map(|title| (title.as_str(), Kind::Number)));
         let mut table = Table::new(&columns);
-        for series in self.series.iter().filter(|series| !pick(series).is_empty()) {
-            let cell = |place: &u64| {
-                let value = pick(series).iter().find(|(known, _)| known == place);
-                value.map_or("–".to_owned(), |(_, value)| shown(*value))
-            };
-            let cells = places.iter().map(cell);
-            table.rows.push([series.name.clone()].into_iter().chain(cells).collect());
+        for series in &self.series {
+            let cells: Vec<_> = places.iter().map(|place| cell(series, *place)).collect();
+            if cells.iter().any(Option::is_some) {
+                let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "–".to_owned()));
+                table.rows.push([series.name.clone()].into_iter().chain(cells).collect());
+            }
         }
         table
     }
 
     /// What must be said about the figures: doubts, and who is missing.
     pub fn remarks(&self) -> Vec<String> {
-        let doubts = self.doubtful.iter();
-        let doubt = |(place, reason): &(u64, String)| {
-            format!("{}: not to be relied on: {reason}.", self.axis.label(*place))
+        let mut doubts: BTreeMap<(u64, &str), Vec<&str>> = BTreeMap::new();
+        for series in &self.series {
+            for Point { place, doubt, .. } in &series.points {
+                if let Some(doubt) = doubt {
+                    doubts.entry((*place, doubt)).or_default().push(&series.name);
+                }
+            }
+        }
+        let doubt = |((place, reason), names): ((u64, &str), Vec<&str>)| {
+            let (place, names) = (self.axis.label(place), names.join(", "));
+            format!("{place}, {names}: not to be relied on: {reason}.")
         };
-        let mut remarks: Vec<String> = doubts.map(doubt).collect();
+        let mut remarks: Vec<String> = doubts.into_iter().map(doubt).collect();
         if !self.missing.is_empty() {
             remarks.push(format!("Missing: {}.", self.missing.join("; ")));
         }
@@ -171,21 +206,12 @@ pub fn curves(results: &Results) -> Vec<Curves> {
             };
             let index = all.iter().position(same).unwrap_or_else(|| {
                 let missing = missing(results, &scenario, axis);
-                let (series, doubtful) = (Vec::new(), Vec::new());
-                let unit = row.unit.clone();
-                all.push(Curves { metric, unit, axis, family, series, doubtful, missing });
+                let (unit, series) = (row.unit.clone(), Vec::new());
+                all.push(Curves { metric, unit, axis, family, series, missing });
                 all.len() - 1
             });
-            let curves = &mut all[index];
-            if let Some(reason) = row.reason.clone().filter(|_| row.status == Status::Rejected)
-                && curves.doubtful.iter().all(|(known, _)| *known != place)
-            {
-                curves.doubtful.push((place, reason));
-            }
-            let series = series_of(&mut curves.series, row);
-            if series.points.iter().all(|(known, _)| *known != place) {
-                series.points.push((place, value));
-            }
+            let series = series_of(&mut all[index].series, row);
+            series.add(place, value, row);
             let ratio = match axis {
                 Axis::Load => row
                     .ratio
@@ -205,7 +231,7 @@ pub fn curves(results: &Results) -> Vec<Curves> {
     for curves in &mut all {
         curves.series.sort_by_key(|series| series.side);
         for series in &mut curves.series {
-            series.points.sort_by_key(|(place, _)| *place);
+            series.points.sort_by_key(|point| point.place);
         }
     }
     all
@@ -314,6 +340,37 @@ mod tests {
     }
 
     #[test]
+    fn one_rejected_subject_leaves_the_points_of_the_others() {
+        let row = |load: u32, subject: &str, rival: Option<&str>, status| Row {
+            scenario: format!("haproxy/tls1.3/rsa2048/x25519/load{load}"),
+            subject: subject.to_owned(),
+            metric: words::SERVER_CPU.name.to_owned(),
+            value: Some(100.0),
+            rival: rival.map(str::to_owned),
+            status,
+            reason: (status == Status::Rejected).then(|| "noise".to_owned()),
+            ..Row::default()
+        };
+        let (ok, rejected) = (Status::Ok, Status::Rejected);
+        let at = |load, of_rival| {
+            [
+                row(load, "native", None, ok),
+                row(load, "accelerated", Some("haproxy-aws-lc"), of_rival),
+                row(load, "accelerated", Some("native"), ok),
+                row(load, "haproxy-aws-lc", Some("native"), of_rival),
+            ]
+        };
+        let rows = [at(30, ok), at(60, rejected)].concat();
+        let curves = curves(&Results { rows, ..Results::default() }).remove(0);
+        let places = |series: &Series| series.reliable().map(|point| point.place).collect();
+        let reliable: Vec<Vec<u64>> = curves.series.iter().map(places).collect();
+        assert_eq!(reliable, [vec![30, 60], vec![30, 60], vec![30]]);
+        let [remark] = &curves.remarks()[..] else { panic!("{:?}", curves.remarks()) };
+        let rival = words::subject("haproxy-aws-lc");
+        assert!(remark.ends_with(&format!(", {rival}: not to be relied on: noise.")), "{remark}");
+    }
+
+    #[test]
     fn each_number_of_connections_has_curves_and_doubts_of_its_own() {
         let row = |scenario: &str, value: f64| Row {
             scenario: scenario.to_owned(),
@@ -346,20 +403,23 @@ mod tests {
         let curves = curves(&Results { rows, ..Results::default() });
         let told: Vec<_> = curves
             .iter()
-            .map(|it| (it.family.as_str(), &it.series[0].points[..], it.remarks()))
+            .map(|it| {
+                let points = it.series[0].points.iter().map(|point| (point.place, point.value));
+                (it.family.as_str(), points.collect::<Vec<_>>(), it.remarks())
+            })
             .collect();
         let families = [
             "nginx, TLS 1.3, RSA-2048, X25519, 1 connection",
             "nginx, TLS 1.3, RSA-2048, X25519, 200 connections",
         ];
         let everywhere = "Missing: IFMA masked: not installed.".to_owned();
-        let doubt = "2 cores: not to be relied on: noise.".to_owned();
+        let doubt = "2 cores, accelerated: not to be relied on: noise.".to_owned();
         let here = "Missing: IFMA masked, QAT: not installed.".to_owned();
         assert_eq!(
             told,
             [
-                (families[0], &[(1, 1.0), (2, 2.0)][..], vec![everywhere]),
-                (families[1], &[(1, 3.0), (2, 4.0)][..], vec![doubt, here]),
+                (families[0], vec![(1, 1.0), (2, 2.0)], vec![everywhere]),
+                (families[1], vec![(1, 3.0), (2, 4.0)], vec![doubt, here]),
             ]
         );
     }
