@@ -12,7 +12,7 @@
 //! than addresses, protocol and ports is refused.
 
 use super::parse::{Cursor, ParseError, lines};
-use super::protocol::protocol;
+use super::protocol::{has_ports, protocol};
 use super::{Layout, Match, Rule, RuleSet};
 
 /// The result of a packet that is dropped or rejected.
@@ -67,7 +67,7 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
 
 /// Reads what follows the name of the chain. The first address settles how long addresses are.
 fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Rule, ParseError> {
-    let mut matches = [Match::ANY; 5];
+    let mut matches = [None; 5];
     let mut result = None;
     while !cursor.is_at_end() {
         let option = cursor.peek();
@@ -80,14 +80,20 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Rule, Pars
             "-m" | "--comment" | "--reject-with" | "-j" => 5,
             _ => return Err(cursor.expected("-s, -d, -p, --sport, --dport or -j")),
         };
+        if matches.get(field).is_some_and(Option::is_some) || option == "-j" && result.is_some() {
+            return Err(cursor.expected("each option once"));
+        }
+        if matches!(field, 2 | 3) && !matches[4].as_ref().is_some_and(has_ports) {
+            return Err(cursor.expected("ports behind -p and a protocol that has them"));
+        }
         cursor.skip();
         match (field, option) {
             (0 | 1, _) => {
                 let (prefix, length) = cursor.prefix(*bytes)?;
-                (*bytes, matches[field]) = (Some(length), prefix);
+                (*bytes, matches[field]) = (Some(length), Some(prefix));
             }
-            (2 | 3, _) => matches[field] = cursor.port_or_ports(':')?,
-            (4, _) => matches[field] = protocol(cursor)?,
+            (2 | 3, _) => matches[field] = Some(cursor.port_or_ports(':')?),
+            (4, _) => matches[field] = Some(protocol_or_any(cursor)?),
             (_, "-m") => module(cursor)?,
             (_, "-j") => result = Some(verdict(cursor)?),
             (_, "--comment") => cursor.skip_quoted(),
@@ -95,7 +101,17 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Rule, Pars
         }
     }
     let Some(result) = result else { return Err(cursor.expected("-j ACCEPT, DROP or REJECT")) };
-    Ok(Rule { matches: matches.into(), priority: 0, categories: 1, result, line: cursor.number() })
+    let matches = matches.map(|of| of.unwrap_or(Match::ANY)).into();
+    Ok(Rule { matches, priority: 0, categories: 1, result, line: cursor.number() })
+}
+
+/// Takes a protocol; "all" and number 0 are any.
+fn protocol_or_any(cursor: &mut Cursor<'_>) -> Result<Match, ParseError> {
+    if cursor.take_name("all") {
+        return Ok(Match::ANY);
+    }
+    let one = protocol(cursor)?;
+    Ok(if one.accepts(0) { Match::ANY } else { one })
 }
 
 /// Leaves behind how many packets and bytes a rule has seen: `12:3456]`.
@@ -196,6 +212,15 @@ COMMIT
     }
 
     #[test]
+    fn protocol_zero_is_any() {
+        for protocol in ["0", "ip", "all"] {
+            let text = format!("*filter\n-A FORWARD -p {protocol} -j DROP\n");
+            let set = parse("saved", &text).unwrap();
+            assert_eq!(set.rules[0].matches[4], Match::ANY, "{protocol}");
+        }
+    }
+
+    #[test]
     fn what_needs_more_than_fields_is_refused() {
         let error = |options: &str| {
             let text = format!("*filter\n-A FORWARD {options}\n");
@@ -213,6 +238,23 @@ COMMIT
         assert!(error("-p tcp").ends_with("-j ACCEPT, DROP or REJECT, found the end of the line"));
         assert!(error("-p tcp --dport 9:8 -j DROP").contains("not below 9, found \"8\""));
         assert!(error("-s 10.0.0.1 -j DROP").contains("expected \"/\""));
+        for (options, place) in [
+            ("-p tcp -p udp -j DROP", "2:19"),
+            ("-j DROP -j ACCEPT", "2:20"),
+            ("-s 10.0.0.0/8 -s 11.0.0.0/8 -j DROP", "2:26"),
+            ("-p tcp --dport 1 --dport 2 -j DROP", "2:29"),
+        ] {
+            let error = error(options);
+            assert!(
+                error.starts_with(&format!("saved:{place}: expected each option once")),
+                "{error}"
+            );
+        }
+        for options in
+            ["--dport 5 -j DROP", "-p icmp --dport 5 -j DROP", "-p all --sport 5 -j DROP"]
+        {
+            assert!(error(options).contains("expected ports behind -p"), "{options}");
+        }
         assert!(parse("saved", "flush ruleset\n").is_err());
     }
 }

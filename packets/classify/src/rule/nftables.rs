@@ -16,16 +16,13 @@
 
 use super::iptables::{ACCEPT, DROP};
 use super::parse::{Cursor, ParseError};
-use super::protocol::protocol;
+use super::protocol::{has_ports, protocol};
 use super::{Layout, Match, Rule, RuleSet};
 
 /// How many rules the sets of one rule may stand for.
 const CHOICES_MAX: usize = 4096;
 /// How many rules a file may stand for. Each takes some 300 bytes of memory.
 const RULES_MAX: usize = 1 << 20;
-
-/// TCP, UDP, DCCP, SCTP and UDP-Lite.
-const PORTED: [u128; 5] = [6, 17, 33, 132, 136];
 
 /// Where a line stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -122,19 +119,18 @@ fn table(cursor: &mut Cursor<'_>) -> Result<Family, ParseError> {
     })
 }
 
-/// Reads the policy behind a chain's hook and priority; without one, packets are accepted.
+/// Reads the policy behind a chain's hook and priority, up to the end of the line; without one,
+/// packets are accepted.
 fn policy(cursor: &mut Cursor<'_>) -> Result<u32, ParseError> {
-    while !cursor.is_at_end() {
-        if cursor.take_name("policy") {
-            return match (cursor.take_name("accept"), cursor.take_name("drop")) {
-                (true, _) => Ok(ACCEPT),
-                (_, true) => Ok(DROP),
-                _ => Err(cursor.expected("accept or drop")),
-            };
-        }
-        cursor.skip();
-    }
-    Ok(ACCEPT)
+    cursor.skip_behind(';');
+    let policy = match cursor.take_name("policy") {
+        true if cursor.take_name("drop") => DROP,
+        true if !cursor.take_name("accept") => return Err(cursor.expected("accept or drop")),
+        _ => ACCEPT,
+    };
+    cursor.take(';');
+    cursor.end()?;
+    Ok(policy)
 }
 
 /// Notes how long addresses are, which is the same for all rules.
@@ -151,7 +147,7 @@ fn settle(
     Ok(())
 }
 
-/// Reads a rule, up to what becomes of the packet.
+/// Reads a rule, a line.
 fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>, ParseError> {
     let mut fields: [Vec<Match>; 5] = Default::default();
     let result = loop {
@@ -184,7 +180,6 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>,
             }
             "th" => {
                 // Of any other packet, the kernel compares what stands in the place of the ports.
-                let has_ports = |of: &Match| PORTED.iter().any(|&number| of.accepts(number));
                 if fields[4].is_empty() || !fields[4].iter().all(has_ports) {
                     return Err(cursor.expected("th behind meta l4proto, of protocols with ports"));
                 }
@@ -214,6 +209,17 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>,
             }
         }
     };
+    cursor.skip();
+    if cursor.take_name("with") {
+        // What the sender of a rejected packet gets, such as `icmp port-unreachable`.
+        cursor.skip_name();
+        cursor.take_name("type");
+        cursor.skip_name();
+    }
+    if cursor.take_name("comment") {
+        cursor.skip_quoted();
+    }
+    cursor.end()?;
     let sizes = fields.iter().map(|of| of.len().max(1));
     let choices = sizes.fold(1, usize::saturating_mul);
     if choices > CHOICES_MAX {
@@ -363,6 +369,31 @@ bytes 0 accept comment \"dns back\"
     }
 
     #[test]
+    fn nothing_behind_the_policy_is_lost() {
+        let with = |policy: &str| {
+            let text = LISTED.replace("filter; policy drop;", policy);
+            parse("listed", &text).map(|set| set.default).map_err(|error| error.to_string())
+        };
+        for (policy, default) in [
+            ("0;policy drop", DROP),
+            ("filter + 10; policy drop ;", DROP),
+            ("-5; policy accept;", ACCEPT),
+            ("0;", ACCEPT),
+            ("0", ACCEPT),
+        ] {
+            assert_eq!(with(policy), Ok(default), "{policy}");
+        }
+        for (policy, place, found) in [
+            ("0; policy drop; ip saddr 10.0.0.0/8 accept", "14:53", "\"ip\""),
+            ("0; tcp dport 22 accept", "14:40", "\"tcp\""),
+            ("0; policy drop garbage", "14:52", "\"garbage\""),
+        ] {
+            let wanted = format!("listed:{place}: expected the end of the line, found {found}");
+            assert_eq!(with(policy), Err(wanted), "{policy}");
+        }
+    }
+
+    #[test]
     fn handles_names_and_a_byte_order_mark_change_nothing() {
         // As `nft -a` writes them: behind every line that begins something, and behind rules.
         let with_handles: String = LISTED
@@ -433,6 +464,10 @@ bytes 0 accept comment \"dns back\"
             ("meta l4proto { tcp, icmp } th dport 53 drop", "4:28", "\"th\""),
             ("ip saddr 10.0.0.0/8 goto other", "4:21", "\"goto\""),
             ("ip saddr 1.2.3.4 counter packets 1 bytes 40", "4:44", "the end of the line"),
+            ("drop garbage here", "4:6", "\"garbage\""),
+            ("accept ; ip saddr 10.0.0.0/8 drop", "4:8", "\";\""),
+            ("reject with icmp type host-unreachable; accept", "4:39", "\";\""),
+            ("drop comment \"spam\" accept", "4:21", "\"accept\""),
         ] {
             let error = error(rule);
             assert!(error.starts_with(&format!("listed:{place}: expected ")), "{rule}: {error}");

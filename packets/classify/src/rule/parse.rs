@@ -162,9 +162,24 @@ impl<'a> Cursor<'a> {
 
     /// Takes `wanted`, letters, digits and hyphens, if it comes next and ends there.
     pub(super) fn take_name(&mut self, wanted: &str) -> bool {
-        let taken = self.word(|c| c.is_ascii_alphanumeric() || c == '-') == wanted;
+        let taken = self.name() == wanted;
         self.at += if taken { wanted.len() } else { 0 };
         taken
+    }
+
+    /// Leaves letters, digits and hyphens behind.
+    pub(super) fn skip_name(&mut self) {
+        self.at += self.name().len();
+    }
+
+    fn name(&mut self) -> &'a str {
+        self.word(|c| c.is_ascii_alphanumeric() || c == '-')
+    }
+
+    /// Goes on behind `mark`, or at the end of the line if there is none.
+    pub(super) fn skip_behind(&mut self, mark: char) {
+        let length = self.rest().find(mark).map(|length| length + mark.len_utf8());
+        self.at += length.unwrap_or(self.rest().len());
     }
 
     /// Takes the name of a protocol if it comes next and ends there.

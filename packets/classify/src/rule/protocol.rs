@@ -3,6 +3,12 @@
 use super::Match;
 use super::parse::{Cursor, ParseError};
 
+/// Whether these are packets of one protocol whose first four bytes are ports: TCP, UDP, DCCP, SCTP
+/// and UDP-Lite.
+pub(super) fn has_ports(of: &Match) -> bool {
+    [6, 17, 33, 132, 136].iter().any(|&number| *of == Match::exact(number, 1))
+}
+
 /// Takes a protocol by its name or its number.
 pub(super) fn protocol(cursor: &mut Cursor<'_>) -> Result<Match, ParseError> {
     let number = match PROTOCOLS.iter().find(|(name, _)| cursor.take_protocol(name)) {
