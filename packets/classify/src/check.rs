@@ -64,22 +64,21 @@ pub fn hidden(set: &RuleSet, limits: &Limits) -> Result<Vec<Hidden>, BuildError>
 
 /// Finds pairs of rules of which each matches something that the other does not, that both match
 /// something, and that have different results: there priority or order decides. The stronger rule
-/// of a pair stands first. Compares pairs, the strongest rules first, until it has found `most`.
-pub fn conflicts(set: &RuleSet, most: usize) -> Vec<(usize, usize)> {
-    let rules = &set.rules;
+/// of a pair stands first. Compares pairs as it is asked for more, the strongest rules first.
+pub fn conflicts(set: &RuleSet) -> impl Iterator<Item = (usize, usize)> {
     let order = set.by_strength();
-    let pairs = order.iter().enumerate().flat_map(|(position, &weaker)| {
-        order[..position].iter().map(move |&stronger| (stronger as usize, weaker as usize))
-    });
-    let disagree = |&(stronger, weaker): &(usize, usize)| {
-        let (stronger, weaker) = (&rules[stronger], &rules[weaker]);
+    let places =
+        (0..order.len()).flat_map(|weaker| (0..weaker).map(move |stronger| (stronger, weaker)));
+    let pairs =
+        places.map(move |(stronger, weaker)| (order[stronger] as usize, order[weaker] as usize));
+    pairs.filter(|&(stronger, weaker)| {
+        let (stronger, weaker) = (&set.rules[stronger], &set.rules[weaker]);
         stronger.result != weaker.result
             && stronger.categories & weaker.categories != 0
             && stronger.overlaps(weaker, &set.layout)
             && !stronger.covers(weaker, &set.layout)
             && !weaker.covers(stronger, &set.layout)
-    };
-    pairs.filter(disagree).take(most).collect()
+    })
 }
 
 /// The packet with the lowest values that a rule matches.
@@ -126,13 +125,12 @@ mod tests {
         let text = "source,destination,priority,result\n\
             10.0.0.0/8,*,1,1\n*,192.0.2.0/24,3,2\n*,192.0.0.0/8,2,3\n";
         let set = csv::parse("r", text).unwrap();
-        assert_eq!(conflicts(&set, 10), [(1, 0), (2, 0)]);
+        assert_eq!(conflicts(&set).collect::<Vec<_>>(), [(1, 0), (2, 0)]);
     }
 
     #[test]
     fn rules_conflict_where_the_order_decides() {
         let set = dpdk::parse("r", RULES).unwrap();
-        assert_eq!(conflicts(&set, 10), [(0, 3), (1, 3), (2, 3)]);
-        assert_eq!(conflicts(&set, 1), [(0, 3)]);
+        assert_eq!(conflicts(&set).collect::<Vec<_>>(), [(0, 3), (1, 3), (2, 3)]);
     }
 }

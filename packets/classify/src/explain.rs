@@ -169,6 +169,7 @@ fn lines(table: &Table, step: Step) -> impl Iterator<Item = Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::build;
     use crate::rule::csv;
     use crate::{Flow, Limits};
 
@@ -177,12 +178,15 @@ mod tests {
         let text = "source,result,categories\n10.0.0.0/8,1,0\n10.1.0.0/16,2,1\n\
                     10.1.1.0/24,3,1\n*,4,0 1 2\n";
         let set = csv::parse("r", text).unwrap();
-        let table = Table::build(&set, &Limits::default()).unwrap();
+        let (table, account) = build(&set, &Limits::default()).unwrap();
         let flow = Flow::v4(0x0a01_0101, 1, [2, 3], 6);
         let explained = explain(&set, &table, &[flow.packet()]);
         let vain: Vec<f64> = explained.rules.iter().map(|rule| rule.in_vain_per_lookup).collect();
         assert_eq!(vain[..2], [0.0, 0.0], "they decide");
         assert_eq!(vain[3], 0.0, "it decides the last category");
         assert!(vain[2] <= 1.0);
+        let places: usize = explained.rules.iter().map(|rule| rule.places).sum();
+        let listed: usize = account.groups.iter().map(|group| group.listed).sum();
+        assert_eq!(listed, places, "free places of chunks do not count");
     }
 }

@@ -46,6 +46,7 @@ struct Built {
 struct Group {
     /// The address fields that its rules fix.
     fixed: Vec<String>,
+    /// Counting the pieces that ranges are cut into.
     rules: usize,
     /// Tables of its tree; none where it is one list.
     tables: usize,

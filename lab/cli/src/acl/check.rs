@@ -1,5 +1,6 @@
 //! `widelane acl check`: reads rules, and says which are odd.
 
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,23 +39,33 @@ pub struct Args {
     memory_max: usize,
 }
 
+/// Rules are lines, each of which may stand for several rules of the set.
 #[derive(Serialize)]
 struct Findings {
     rules: usize,
     /// Rules that never decide, though they say something else than the rule that hides them.
-    shadowed: Vec<Pair>,
+    shadowed: Vec<Hidden>,
     /// Rules that never decide, and would not decide otherwise.
-    redundant: Vec<Pair>,
+    redundant: Vec<Hidden>,
     conflicts: Vec<Pair>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explained: Option<Explained>,
 }
 
 /// Two rules, by their lines.
-#[derive(Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 struct Pair {
     line: u32,
     other_line: u32,
+}
+
+/// A rule that another hides.
+#[derive(Serialize)]
+struct Hidden {
+    #[serde(flatten)]
+    pair: Pair,
+    /// Whether this and other rules hide all that it stands for, not some choices of its sets only.
+    whole: bool,
 }
 
 /// Runs the command.
@@ -65,22 +76,31 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let line = |index: usize| set.rules[index].line;
         Pair { line: line(rule), other_line: line(other) }
     };
-    let (mut shadowed, mut redundant) = (Vec::new(), Vec::new());
-    for hidden in check::hidden(&set, &limits)? {
-        let list = if hidden.same_result { &mut redundant } else { &mut shadowed };
-        list.push(pair(hidden.rule, hidden.by));
-    }
-    let conflicts = match args.conflicts {
-        0 => Vec::new(),
-        most => check::conflicts(&set, most),
+    let choices = counted(set.rules.iter().map(|rule| rule.line));
+    let hidden = check::hidden(&set, &limits)?;
+    let hidden_of = |same_result: bool| -> Vec<Hidden> {
+        let hidden = hidden.iter().filter(|hidden| hidden.same_result == same_result);
+        let pairs = hidden.map(|hidden| pair(hidden.rule, hidden.by));
+        // Choices of one line that overlap are no matter of its order among others.
+        let mut pairs: Vec<Pair> = pairs.filter(|pair| pair.line != pair.other_line).collect();
+        let hidden_choices = counted(pairs.iter().map(|pair| pair.line));
+        let mut seen = HashSet::new();
+        pairs.retain(|pair| seen.insert(*pair));
+        let whole = |line: u32| hidden_choices[&line] == choices[&line];
+        pairs.into_iter().map(|pair| Hidden { pair, whole: whole(pair.line) }).collect()
     };
-    let conflicts =
-        conflicts.into_iter().map(|(stronger, weaker)| pair(weaker, stronger)).collect();
+    let mut seen = HashSet::new();
+    let conflicts = check::conflicts(&set)
+        .map(|(stronger, weaker)| pair(weaker, stronger))
+        .filter(|pair| seen.insert(*pair))
+        .take(args.conflicts)
+        .collect();
     let explained = match args.explain {
         true => Some(Explained::of(&set, args.trace.as_deref(), &limits)?),
         false => None,
     };
-    let findings = Findings { rules: set.rules.len(), shadowed, redundant, conflicts, explained };
+    let (shadowed, redundant) = (hidden_of(false), hidden_of(true));
+    let findings = Findings { rules: choices.len(), shadowed, redundant, conflicts, explained };
     if args.json {
         output::print(&serde_json::to_string_pretty(&findings)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -92,23 +112,40 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How often each line occurs.
+fn counted(lines: impl Iterator<Item = u32>) -> HashMap<u32, usize> {
+    let mut counts = HashMap::new();
+    lines.for_each(|line| *counts.entry(line).or_default() += 1);
+    counts
+}
+
 impl Findings {
     fn text(&self, file: &str) -> String {
-        let mut text = format!(
-            "{file}: {} rules, {} shadowed, {} redundant\n",
-            self.rules,
-            self.shadowed.len(),
-            self.redundant.len()
-        );
+        let lines = |list: &[Hidden], whole: bool| {
+            let hidden = list.iter().filter(|hidden| hidden.whole == whole);
+            hidden.map(|hidden| hidden.pair.line).collect::<HashSet<u32>>().len()
+        };
+        let (shadowed, redundant) = (lines(&self.shadowed, true), lines(&self.redundant, true));
+        let mut text =
+            format!("{file}: {} rules, {shadowed} shadowed, {redundant} redundant", self.rules);
+        let in_part = lines(&self.shadowed, false) + lines(&self.redundant, false);
+        if in_part > 0 {
+            text.push_str(&format!(", {in_part} in part"));
+        }
+        text.push('\n');
         let kinds = [
-            (&self.shadowed, "is never reached: it says something else than line"),
-            (&self.redundant, "is superfluous: it says the same as line"),
-            (&self.conflicts, "is overruled where it overlaps line"),
+            (&self.shadowed, "is never reached", "it says something else than"),
+            (&self.redundant, "is superfluous", "it says the same as"),
         ];
-        for (pairs, what) in kinds {
-            for Pair { line, other_line } in pairs {
-                text.push_str(&format!("{file}:{line}: {what} {other_line}\n"));
+        for (list, what, why) in kinds {
+            for Hidden { pair: Pair { line, other_line }, whole } in list {
+                let part = if *whole { "" } else { " for some choices of its sets" };
+                text.push_str(&format!("{file}:{line}: {what}{part}: {why} line {other_line}\n"));
             }
+        }
+        for Pair { line, other_line } in &self.conflicts {
+            let what = "is overruled where it overlaps line";
+            text.push_str(&format!("{file}:{line}: {what} {other_line}\n"));
         }
         text
     }

@@ -63,11 +63,14 @@ impl Explained {
         let (table, account) = build::build(set, limits)?;
         let found = explain(set, &table, &packets);
         let trees = account.groups.into_iter().zip(found.trees).map(Tree::of).collect();
-        let mut slow_rules: Vec<SlowRule> = (set.rules.iter().zip(&found.rules))
-            .map(|(rule, cost)| SlowRule {
-                line: rule.line,
-                places_in_leaves: cost.places,
-                compared_in_vain_per_lookup: cost.in_vain_per_lookup,
+        // A line with sets stands for several rules.
+        let costs: Vec<_> = set.rules.iter().zip(&found.rules).collect();
+        let by_line = costs.chunk_by(|one, other| one.0.line == other.0.line);
+        let mut slow_rules: Vec<SlowRule> = by_line
+            .map(|costs| SlowRule {
+                line: costs[0].0.line,
+                places_in_leaves: costs.iter().map(|of| of.1.places).sum(),
+                compared_in_vain_per_lookup: costs.iter().map(|of| of.1.in_vain_per_lookup).sum(),
             })
             .collect();
         let vain = |rule: &SlowRule| rule.compared_in_vain_per_lookup;

@@ -82,7 +82,8 @@ pub fn trace(path: &Path, layout: &Layout) -> anyhow::Result<Vec<Flow>> {
     Ok(flows)
 }
 
-fn text(path: &Path) -> anyhow::Result<String> {
+/// Reads the text of a file of rules or flows.
+pub fn text(path: &Path) -> anyhow::Result<String> {
     text_of(path, open(path)?)
 }
 
@@ -92,7 +93,8 @@ fn text_of(path: &Path, mut source: impl Read) -> anyhow::Result<String> {
     if Table::is_table(&bytes) {
         bail!("{} is a table that was built of rules; give the rules", path.display());
     }
-    String::from_utf8(bytes).with_context(|| cannot_read(path))
+    // Comments and names may be in any encoding: the parsers refuse what is not ASCII elsewhere.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {

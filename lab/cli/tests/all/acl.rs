@@ -54,6 +54,34 @@ fn check_lists_rules_that_others_hide() {
 }
 
 #[test]
+fn check_tells_lines_that_are_hidden_from_those_of_which_some_choices_are() {
+    let directory = directory();
+    let listed = "table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority \
+                  filter; policy accept;\n\t\tip saddr 10.0.0.0/8 drop\n\t\tip saddr { \
+                  10.1.0.0/16, 192.168.0.0/16, 10.2.0.0/16 } drop\n\t\tip saddr { 10.3.0.0/16, \
+                  10.4.0.0/16 } tcp dport { 22, 80 } accept\n\t\tip daddr { 192.0.2.1, 192.0.2.7 \
+                  } accept\n\t}\n}\n";
+    fs::write(directory.path().join("listed"), listed).unwrap();
+    let arguments = ["check", "listed", "--conflicts", "9", "--explain"];
+    let told = acl(directory.path(), &arguments[..4]).assert().success();
+    told.stdout(
+        "listed: 4 rules, 1 shadowed, 0 redundant, 1 in part\n\
+         listed:6: is never reached: it says something else than line 4\n\
+         listed:5: is superfluous for some choices of its sets: it says the same as line 4\n\
+         listed:7: is overruled where it overlaps line 4\n\
+         listed:7: is overruled where it overlaps line 5\n",
+    );
+    let told = acl(directory.path(), &[&arguments[..], &["--json"]].concat()).assert().success();
+    let told: serde_json::Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    assert_eq!(told["shadowed"], json!([{ "line": 6, "other_line": 4, "whole": true }]), "{told}");
+    assert_eq!(told["redundant"], json!([{ "line": 5, "other_line": 4, "whole": false }]));
+    let rules = told["explained"]["slow_rules"].as_array().unwrap();
+    let mut lines: Vec<_> = rules.iter().map(|rule| rule["line"].as_u64().unwrap()).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [4, 5, 6, 7], "each once: {told}");
+}
+
+#[test]
 fn check_names_the_stronger_rule_by_its_priority() {
     let directory = directory();
     let rules = "source,destination,priority,result\n10.0.0.0/8,*,1,1\n*,192.0.2.0/24,2,2\n";
@@ -106,6 +134,7 @@ fn a_table_and_its_rules_classify_alike() {
     let told = acl(directory.path(), &["build", "a.rules", "--json"]).assert().success();
     let told: serde_json::Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
     assert_eq!((&told["rules"], &told["groups"][0]["tables"]), (&3.into(), &0.into()), "{told}");
+    assert_eq!(told["groups"][0]["places_in_leaves"], 3, "of a chunk of eight: {told}");
     for rules in ["a.rules", "a.table"] {
         acl(directory.path(), &["classify", rules, "--trace", "a.trace"])
             .assert()
@@ -195,6 +224,22 @@ fn a_saved_firewall_is_told_from_its_first_lines() {
         "widelane: listed:4:37: expected ip, ip6, tcp, udp, th, meta l4proto, counter, accept, \
          drop or reject, found \"iif\"\n",
     );
+}
+
+#[test]
+fn comments_may_be_in_any_encoding() {
+    let directory = directory();
+    let saved = b"# B\xfcro\n*filter\n:FORWARD DROP [0:0]\n-A FORWARD -s 10.0.0.0/8 -m comment \
+                  --comment \"B\xfcro 1\" -j ACCEPT\nCOMMIT\n";
+    fs::write(directory.path().join("latin"), saved).unwrap();
+    acl(directory.path(), &["classify", "latin", "--trace", "a.trace"])
+        .assert()
+        .success()
+        .stdout("1\n0\n0\n");
+    fs::write(directory.path().join("b.rules"), b"R10.0.0.0/8 \xfc\n").unwrap();
+    let refused = acl(directory.path(), &["check", "b.rules"]).assert().failure();
+    let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(said.contains("b.rules:1:13: expected"), "{said}");
 }
 
 #[test]

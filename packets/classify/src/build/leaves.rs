@@ -150,6 +150,11 @@ impl Leaves {
         (length > 0).then(|| &self.ids[chunk * RULES_PER_CHUNK..][..length])
     }
 
+    /// How many entries the leaves list that begin with a chunk or behind it.
+    pub fn listed_from(&self, chunk: usize) -> usize {
+        self.places.iter().skip(chunk).map(|place| place.length as usize).sum()
+    }
+
     /// Takes a leaf out of one cell; it gives up its chunks when it is in no other.
     pub fn release(&mut self, chunk: usize) {
         if self.list(chunk).is_some() {

@@ -27,7 +27,7 @@ use self::plan::Kind;
 pub(crate) use self::plan::Plan;
 pub(crate) use self::tree::Forest;
 use crate::rule::{CATEGORIES_MAX, Layout, Rule, RuleSet};
-use crate::table::{Content, RULES_PER_CHUNK, Table, node_entries};
+use crate::table::{Content, Table, node_entries};
 
 /// What a table may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,13 +150,13 @@ pub struct Account {
 pub struct GroupAccount {
     /// Names of the address fields that its rules fix.
     pub fixed: Vec<String>,
-    /// Rules, counting pieces.
+    /// Rules, counting the pieces that their ranges are cut into.
     pub rules: usize,
     /// Tables of the tree.
     pub nodes: usize,
     /// Entries of the first table; none where the group is one list.
     pub root_entries: usize,
-    /// Rules in all leaves together.
+    /// Pieces in all leaves together.
     pub listed: usize,
 }
 
@@ -174,7 +174,7 @@ impl fmt::Display for Account {
             };
             writeln!(
                 formatter,
-                "{} rules {fixed}: {how}; {} places in leaves",
+                "{} pieces of rules {fixed}: {how}; {} places in leaves",
                 group.rules, group.listed
             )?;
         }
@@ -362,7 +362,7 @@ impl Sources<'_> {
         forest.is_generous = is_generous;
         let mut groups = Vec::new();
         for (root, group) in divided.iter().enumerate() {
-            let (nodes, chunks) = (forest.nodes, forest.chunks.len());
+            let (nodes, chunk) = (forest.nodes, forest.end_chunk());
             let entry = forest.grow_tree(encoded, root, &group.ids)?;
             forest.note_tree(root, group);
             let wide = (0..fields.len())
@@ -373,7 +373,7 @@ impl Sources<'_> {
                 rules: group.ids.len(),
                 nodes: forest.nodes - nodes,
                 root_entries: entry.as_node().map_or(0, |at| node_entries(&forest.index, at)),
-                listed: (forest.chunks.len() - chunks) / plan.shape.chunk_words() * RULES_PER_CHUNK,
+                listed: forest.leaves.listed_from(chunk),
             });
         }
         (divided.len()..roots)

@@ -5,13 +5,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use widelane_classify::BuildError;
 use widelane_cpu::Policy;
 use widelane_forward::{Reload, Routes, RuleInfo};
 
 use super::Args;
 use crate::acl::build::limits;
+use crate::acl::input::text;
 use crate::acl::name_limit;
 
 /// The files of a command line.
@@ -138,10 +139,6 @@ impl Rules {
         }
         errors
     }
-}
-
-fn text(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 #[cfg(test)]
