@@ -3,7 +3,7 @@
 
 use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
 use widelane_crypto::rsa::{
-    Components, Kernel, Outcome, PrivateJob, PrivateKey, Rsa, confirms_one,
+    Components, Kernel, KeySize, Outcome, PrivateJob, PrivateKey, Rsa, confirms_one,
 };
 use widelane_kernels::mont::portable::{Modulus, Workspace};
 use widelane_testkit::rooms::{self, for_each_room_of};
@@ -53,17 +53,19 @@ fn low_limbs(bytes: &[u8]) -> [u64; 2] {
     std::array::from_fn(|_| limbs.next().expect("at least 128 bits"))
 }
 
-/// Full batches with different keys in every lane.
+/// Full batches with different keys in every lane. Kernels for one job differ from size to size:
+/// another algorithm, or another way to add. The others are the same function of every size.
 fn private_operations_take_one_way() {
-    let keys = test_keys(2048);
+    let keys = KeySize::ALL.map(|size| test_keys(size.bits()));
     for_each_room_of(&rooms::ARITHMETIC, |room, policy| {
         let batch_traced = |keys: &[TestKey], kernel: Option<Kernel>| {
             let prepare = || {
                 let rsa = Rsa::choose(policy);
                 let lanes = kernel.map_or(rsa.lanes(), |kernel| kernel.lanes());
                 let keys: Vec<_> = keys[..lanes].iter().map(import).collect();
-                let outputs = vec![[0; 256]; keys.len()];
-                (rsa, keys, [0x42; 256], outputs)
+                let bytes = keys[0].size().bytes();
+                let outputs = vec![vec![0; bytes]; keys.len()];
+                (rsa, keys, vec![0x42; bytes], outputs)
             };
             trace(prepare, |(rsa, keys, input, outputs)| {
                 let mut jobs: Vec<_> = keys
@@ -82,8 +84,12 @@ fn private_operations_take_one_way() {
         let kernels =
             if kernels.is_empty() { vec![None] } else { kernels.into_iter().map(Some).collect() };
         for kernel in kernels {
-            let name = kernel.map_or(room.name().to_owned(), |kernel| format!("{kernel:?}"));
-            report(&name, batch_traced(&keys[..8], kernel), batch_traced(&keys[4..12], kernel));
+            let is_lone = kernel.is_some_and(|kernel| kernel.lanes() == 1);
+            for keys in &keys[..if is_lone { keys.len() } else { 1 }] {
+                let name = kernel.map_or(room.name().to_owned(), |kernel| format!("{kernel:?}"));
+                let name = format!("{name}, {} bits", 8 * keys[0].n.len());
+                report(&name, batch_traced(&keys[..8], kernel), batch_traced(&keys[4..12], kernel));
+            }
         }
     });
 }

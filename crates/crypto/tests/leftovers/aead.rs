@@ -19,8 +19,9 @@ const LONG_NONCE: &[u8] = b"a nonce of many more bytes";
 const AAD: &[u8] = b"header";
 /// Bytes of the first piece of a text: no whole block at its end.
 const PIECE_BYTES: usize = 77;
-/// Every way that short messages have of their own, and chunks with a tail.
-const LENGTHS: [usize; 6] = [40, 64, 100, 250, 500, 2100];
+/// Several ways that short messages have of their own, and chunks with a tail, in every room. The
+/// tests of the kernels look at the stack behind every other way.
+const LENGTHS: [usize; 7] = [40, 64, 100, 250, 500, 2100, 4000];
 
 #[test]
 fn a_message_leaves_nothing() {
