@@ -10,7 +10,7 @@ mod digits;
 #[path = "src/weierstrass/numbers.rs"]
 mod numbers;
 
-use digits::{DIGIT_BITS, DIGIT_MASK, Modulus, less};
+use digits::{CurveModulus, DIGIT_BITS, DIGIT_MASK, bits_of, less};
 use numbers::Numbers;
 
 fn main() {
@@ -28,7 +28,7 @@ type Point<const D: usize> = [[u64; D]; 2];
 
 /// The table as an array in Rust.
 fn table<const D: usize>(numbers: &Numbers, bits: usize) -> String {
-    let field = Field::<D>(Modulus::new(numbers.p));
+    let field = Field::<D>(CurveModulus::new(numbers.p));
     let mut base = [field.0.element(numbers.x), field.0.element(numbers.y)];
     let windows: Vec<_> = (0..bits / numbers.base_window + 1)
         .map(|_| {
@@ -64,7 +64,7 @@ fn bracketed(items: &[String]) -> String {
 }
 
 /// Arithmetic modulo a prime, with no care for time.
-struct Field<const D: usize>(Modulus<D>);
+struct Field<const D: usize>(CurveModulus<D>);
 
 impl<const D: usize> Field<D> {
     /// The points 1·`base` to `count`·`base`, for a power of two.
@@ -168,9 +168,9 @@ impl<const D: usize> Field<D> {
     fn invert(&self, x: [u64; D]) -> [u64; D] {
         let mut exponent = self.0.m;
         exponent[0] -= 2;
-        (0..DIGIT_BITS * D).rev().fold(self.0.one, |power, bit| {
+        (0..bits_of(D)).rev().fold(self.0.one, |power, bit| {
             let square = self.multiply(power, power);
-            let is_set = exponent[bit / DIGIT_BITS] >> (bit % DIGIT_BITS) & 1 == 1;
+            let is_set = exponent[bit / bits_of(1)] >> (bit % bits_of(1)) & 1 == 1;
             if is_set { self.multiply(square, x) } else { square }
         })
     }

@@ -17,32 +17,71 @@ macro_rules! each_digit {
 }
 
 /// Bits in a digit: what one VPMADD52 multiplies.
-pub(crate) const DIGIT_BITS: usize = 52;
+pub(crate) const DIGIT_BITS: u32 = 52;
 /// The largest digit.
 pub(crate) const DIGIT_MASK: u64 = (1 << DIGIT_BITS) - 1;
 
+/// Bits in a digit of the kernels for one job of RSA. One less than VPMADD52 multiplies, so that
+/// columns are carried enough once each has given the next one what is above its digit.
+pub(crate) const SHORT_BITS: u32 = 51;
+/// The largest such digit.
+pub(crate) const SHORT_MASK: u64 = (1 << SHORT_BITS) - 1;
+
+/// Bytes in two digits.
+const PAIR_BYTES: usize = 13;
+
+/// Bits of `count` digits.
+pub(crate) const fn bits_of(count: usize) -> usize {
+    count * DIGIT_BITS as usize
+}
+
+/// Bytes of a modulus of `D` digits, which carry 51.2 bits of it on average.
+pub(crate) const fn modulus_bytes<const D: usize>() -> usize {
+    D / 5 * 32
+}
+
 /// Reads a big-endian number of at most `52·D` bits; the lowest digit comes first.
 pub(crate) fn from_bytes<const D: usize>(bytes: &[u8]) -> [u64; D] {
-    debug_assert!(8 * bytes.len() <= DIGIT_BITS * D);
+    debug_assert!(8 * bytes.len() <= bits_of(D));
     let mut digits = [0; D];
-    for (index, byte) in bytes.iter().rev().enumerate() {
-        let (digit, shift) = (8 * index / DIGIT_BITS, 8 * index % DIGIT_BITS);
-        digits[digit] |= u64::from(*byte) << shift & DIGIT_MASK;
-        if shift > DIGIT_BITS - 8 {
-            digits[digit + 1] |= u64::from(*byte) >> (DIGIT_BITS - shift);
+    for (pair, chunk) in digits.chunks_mut(2).zip(bytes.rchunks(PAIR_BYTES)) {
+        let mut padded = [0; 16];
+        padded[16 - chunk.len()..].copy_from_slice(chunk);
+        let value = u128::from_be_bytes(padded);
+        pair[0] = value as u64 & DIGIT_MASK;
+        if let [_, upper] = pair {
+            *upper = (value >> DIGIT_BITS) as u64;
         }
     }
     digits
 }
 
 /// Writes the low `8·bytes.len()` bits of a number of carried digits, big-endian.
-pub(crate) fn to_bytes(digits: &[u64], bytes: &mut [u8]) {
-    for (index, byte) in bytes.iter_mut().rev().enumerate() {
-        let (digit, shift) = (8 * index / DIGIT_BITS, 8 * index % DIGIT_BITS);
-        *byte = (digits[digit] >> shift) as u8;
-        if shift > DIGIT_BITS - 8 {
-            *byte |= (digits[digit + 1] << (DIGIT_BITS - shift)) as u8;
+pub(crate) fn to_bytes<const D: usize>(digits: &[u64; D], bytes: &mut [u8]) {
+    debug_assert!(8 * bytes.len() <= bits_of(D));
+    for (pair, chunk) in digits.chunks(2).zip(bytes.rchunks_mut(PAIR_BYTES)) {
+        let upper = pair.get(1).copied().unwrap_or(0);
+        let value = u128::from(pair[0]) | u128::from(upper) << DIGIT_BITS;
+        chunk.copy_from_slice(&value.to_be_bytes()[16 - chunk.len()..]);
+    }
+}
+
+/// Makes digits of `TO` bits from those of `FROM` bits, which may have twelve bits more. Time
+/// depends on how many there are; zeros follow the last one.
+pub(crate) fn repack<'a, 'b, const FROM: u32, const TO: u32>(
+    source: impl IntoIterator<Item = &'a u64>,
+    target: impl IntoIterator<Item = &'b mut u64>,
+) {
+    let mut source = source.into_iter();
+    let (mut bits, mut count) = (0u128, 0);
+    for digit in target {
+        while count < TO {
+            bits += u128::from(source.next().copied().unwrap_or(0)) << count;
+            count += FROM;
         }
+        *digit = bits as u64 & ((1 << TO) - 1);
+        bits >>= TO;
+        count -= TO;
     }
 }
 
@@ -85,8 +124,8 @@ pub(crate) const fn inverse(odd: u64) -> u64 {
     inverse
 }
 
-/// An odd modulus m with what Montgomery's reduction needs to know of it; R is 2^(52·D).
-pub(crate) struct Modulus<const D: usize> {
+/// An odd modulus m of a curve with what Montgomery's reduction needs to know of it; R is 2^(52·D).
+pub(crate) struct CurveModulus<const D: usize> {
     /// The digits of m.
     pub m: [u64; D],
     /// −1/m modulo 2^52.
@@ -99,27 +138,27 @@ pub(crate) struct Modulus<const D: usize> {
     pub rrr: [u64; D],
 }
 
-impl<const D: usize> Modulus<D> {
+impl<const D: usize> CurveModulus<D> {
     /// Prepares a modulus, given as big-endian hexadecimal digits.
     pub const fn new(hex: &str) -> Self {
         let m = parse(hex);
         let k0 = inverse(m[0]).wrapping_neg() & DIGIT_MASK;
         let mut number = [0; D];
         number[0] = 1;
-        let one = shifted(number, DIGIT_BITS * D, &m);
-        let rr = shifted(one, DIGIT_BITS * D, &m);
-        let rrr = shifted(rr, DIGIT_BITS * D, &m);
-        Modulus { m, k0, one, rr, rrr }
+        let one = shifted(number, bits_of(D), &m);
+        let rr = shifted(one, bits_of(D), &m);
+        let rrr = shifted(rr, bits_of(D), &m);
+        CurveModulus { m, k0, one, rr, rrr }
     }
 
     /// The Montgomery form of a number below m, given as big-endian hexadecimal digits.
     pub const fn element(&self, hex: &str) -> [u64; D] {
-        shifted(parse(hex), DIGIT_BITS * D, &self.m)
+        shifted(parse(hex), bits_of(D), &self.m)
     }
 
     /// The number of bits of m.
     pub const fn bits(&self) -> usize {
-        DIGIT_BITS * (D - 1) + self.m[D - 1].ilog2() as usize + 1
+        bits_of(D - 1) + self.m[D - 1].ilog2() as usize + 1
     }
 
     /// Computes x·2^doublings mod m for x < m.
@@ -172,18 +211,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn digits_of_other_lengths_are_the_same_number() {
+        let long = [DIGIT_MASK, 0, 1, DIGIT_MASK, 0x000a_5a5a_5a5a_5a5a, DIGIT_MASK];
+        let mut short = [0; 8];
+        repack::<DIGIT_BITS, SHORT_BITS>(&long, &mut short);
+        assert_eq!(short[..2], [SHORT_MASK, 1]);
+        assert!(short.iter().all(|digit| *digit <= SHORT_MASK));
+        let mut back = [0; 6];
+        repack::<SHORT_BITS, DIGIT_BITS>(&short, &mut back);
+        assert_eq!(back, long);
+
+        // A digit that is not carried counts as what it is.
+        let mut carried = [0; 3];
+        repack::<SHORT_BITS, DIGIT_BITS>(&[(1 << 60) + 3, 5], &mut carried);
+        let number = u128::from(carried[0]) | u128::from(carried[1]) << DIGIT_BITS;
+        assert_eq!((number, carried[2]), ((1 << 60) + 3 + (5 << SHORT_BITS), 0));
+    }
+
+    #[test]
     fn bytes_survive_the_way_there_and_back() {
-        for length in [1, 6, 7, 13, 32] {
-            let mut bytes = [0u8; 32];
-            for (index, byte) in bytes.iter_mut().enumerate() {
-                *byte = (index * 37 % 251) as u8 | 0x81;
+        fn go<const D: usize>(lengths: &[usize]) {
+            for &length in lengths {
+                let mut bytes = [0u8; 130];
+                for (index, byte) in bytes.iter_mut().enumerate() {
+                    *byte = (index * 37 % 251) as u8 | 0x81;
+                }
+                let digits: [u64; D] = from_bytes(&bytes[..length]);
+                assert!(digits.iter().all(|digit| *digit <= DIGIT_MASK));
+                let mut back = [0u8; 130];
+                to_bytes(&digits, &mut back[..length]);
+                assert_eq!(bytes[..length], back[..length], "{length} bytes in {D} digits");
             }
-            let digits: [u64; 5] = from_bytes(&bytes[..length]);
-            assert!(digits.iter().all(|digit| *digit <= DIGIT_MASK));
-            let mut back = [0u8; 32];
-            to_bytes(&digits, &mut back[..length]);
-            assert_eq!(bytes[..length], back[..length], "{length} bytes");
         }
+        go::<5>(&[1, 6, 7, 13, 14, 26, 32]);
+        go::<20>(&[1, 6, 7, 13, 128, 130]);
     }
 
     #[test]

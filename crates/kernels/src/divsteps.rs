@@ -5,7 +5,7 @@
 //!
 //! Secrets: the numbers. Branches and addresses depend on none.
 
-use crate::digits::{DIGIT_BITS, DIGIT_MASK, Modulus};
+use crate::digits::{CurveModulus, DIGIT_BITS, DIGIT_MASK};
 use crate::lanes::{LaneMask, Lanes};
 
 /// Steps that are taken with the lowest digits alone before all digits follow.
@@ -20,7 +20,7 @@ const fn round_count(bits: usize) -> usize {
 /// By which power of two [`Inversion::quotient`] has to be multiplied: d and e are divided by more
 /// in a round than f and g are.
 pub(crate) const fn excess_bits(bits: usize) -> usize {
-    (DIGIT_BITS - ROUND_STEPS as usize) * round_count(bits)
+    (DIGIT_BITS - ROUND_STEPS) as usize * round_count(bits)
 }
 
 /// Takes all the steps that numbers below moduli of `bits` bits need.
@@ -64,7 +64,7 @@ pub(crate) struct Inversion<L, const D: usize> {
 impl<L: Lanes, const D: usize> Inversion<L, D> {
     /// Begins to invert a number below a prime.
     #[inline(always)]
-    pub(crate) fn of(number: [L; D], modulus: &Modulus<D>) -> Self {
+    pub(crate) fn of(number: [L; D], modulus: &CurveModulus<D>) -> Self {
         let room = number[0].room();
         let zero = [L::splat(room, 0); D];
         let (mut one, mut m) = (zero, zero);

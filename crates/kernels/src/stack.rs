@@ -24,9 +24,9 @@ pub(crate) fn wiped<const WORDS: usize, A>(work: impl FnOnce() -> A) -> A {
     fn below<A>(work: impl FnOnce() -> A) -> A {
         work()
     }
-    let answer = below(work);
+    let result = below(work);
     wipe_stack::<WORDS>();
-    answer
+    result
 }
 
 /// Clears so many words of the frame of its caller: a function that is called for nothing else, and
@@ -59,7 +59,7 @@ pub(crate) mod tests {
     /// The highest that an address or a count is.
     const ADDRESS_MAX: u64 = u64::MAX >> 17;
 
-    /// Demands that `kernel` leaves nothing below its caller, but what it answers: bytes that are
+    /// Demands that `kernel` leaves nothing below its caller, but what it returns: bytes that are
     /// no secret, as a tag is.
     #[track_caller]
     pub(crate) fn leaves_nothing<B: AsRef<[u8]>>(what: &str, kernel: impl FnOnce() -> B) {
@@ -71,17 +71,17 @@ pub(crate) mod tests {
         assert!(left.is_empty(), "{what}: {left:x?}");
     }
 
-    /// The words that `kernel` leaves below its caller and that might be secret, and its answer.
+    /// The words that `kernel` leaves below its caller and that might be secret, and its result.
     ///
     /// What it has cleared is zero, as is what it has not reached. Addresses and counts have zeros
     /// above.
     #[inline(never)]
     fn leavings<A>(kernel: impl FnOnce() -> A) -> (impl Iterator<Item = u64>, A) {
         wipe_stack::<DEPTH>();
-        let answer = kernel();
+        let result = kernel();
         // Not a number of the compiler's, which a kernel may find in a register and save.
         let address_max = black_box(ADDRESS_MAX);
-        (look().into_iter().filter(move |word| *word > address_max), answer)
+        (look().into_iter().filter(move |word| *word > address_max), result)
     }
 
     /// The words below the caller, as they are.

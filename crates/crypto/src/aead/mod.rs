@@ -225,7 +225,7 @@ pub enum Outcome {
 }
 
 impl SealJob<'_> {
-    /// Looks at the length of the text and notes what becomes of the job; answers whether it is to
+    /// Looks at the length of the text and notes what becomes of the job; returns whether it is to
     /// be sealed.
     #[inline]
     fn accept(&mut self) -> bool {

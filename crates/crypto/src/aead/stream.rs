@@ -157,7 +157,7 @@ impl<K: Borrow<Key>> Stream<K> {
         self.text(Text::in_place(text))
     }
 
-    /// Ends a message and answers its tag, of which a protocol may send the first bytes only.
+    /// Ends a message and returns its tag, of which a protocol may send the first bytes only.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use widelane_kernels::text::Text;
 use widelane_kernels::words::{LANES_MAX, Vaes512x8, Vaes512x16, Words};
 use widelane_secret::wipe;
 
-use super::kernel::Lanes;
+use super::kernel::LaneRoom;
 use super::many::SealJob;
 use super::{BLOCK_BYTES, HASH_BLOCK_BYTES, HEADER_BYTES};
 use crate::digest::{self, Tail};
@@ -31,7 +31,7 @@ const AHEAD_BYTES: usize = HASH_BLOCK_BYTES - HEADER_BYTES;
 /// longer than the others by a block.
 pub(super) fn seal(jobs: &mut [SealJob<'_>]) -> bool {
     let key = jobs[0].key;
-    let (Some((Lanes::Vaes512(room), _)), Some(records_min)) =
+    let (Some((LaneRoom::Vaes512(room), _)), Some(records_min)) =
         (key.cipher.lanes(), key.mac.hash().abreast_min())
     else {
         return false;

@@ -80,10 +80,10 @@ impl Cipher {
     }
 
     /// The key and the room with lanes, if it lives there.
-    pub(super) fn lanes(&self) -> Option<(Lanes, &aes_cbc::Key)> {
+    pub(super) fn lanes(&self) -> Option<(LaneRoom, &aes_cbc::Key)> {
         match self {
-            Cipher::Vaes512(room, key) => Some((Lanes::Vaes512(*room), key)),
-            Cipher::Vaes256(room, key) => Some((Lanes::Vaes256(*room), key)),
+            Cipher::Vaes512(room, key) => Some((LaneRoom::Vaes512(*room), key)),
+            Cipher::Vaes256(room, key) => Some((LaneRoom::Vaes256(*room), key)),
             Cipher::Aesni(..) | Cipher::Portable(..) => None,
         }
     }
@@ -91,12 +91,12 @@ impl Cipher {
 
 /// A room with lanes.
 #[derive(Clone, Copy)]
-pub(super) enum Lanes {
+pub(super) enum LaneRoom {
     Vaes512(Vaes512),
     Vaes256(Vaes256),
 }
 
-impl Lanes {
+impl LaneRoom {
     /// See [`lanes::encrypt`].
     pub(super) fn encrypt<const ROWS: usize>(
         self,
@@ -106,8 +106,8 @@ impl Lanes {
         blocks: usize,
     ) {
         match self {
-            Lanes::Vaes512(room) => lanes::encrypt(room, keys, last, texts, blocks),
-            Lanes::Vaes256(room) => lanes::encrypt_in_halves(room, keys, last, texts, blocks),
+            LaneRoom::Vaes512(room) => lanes::encrypt(room, keys, last, texts, blocks),
+            LaneRoom::Vaes256(room) => lanes::encrypt_in_halves(room, keys, last, texts, blocks),
         }
     }
 }

@@ -5,7 +5,7 @@ use widelane_kernels::aes_cbc::lanes::{LANES, LaneKeys};
 use widelane_kernels::aes_cbc::{self, Block};
 use widelane_kernels::text::Text;
 
-use super::kernel::Lanes;
+use super::kernel::LaneRoom;
 use super::{BLOCK_BYTES, CbcHmacError, HEADER_BYTES, Header, Key, Mode, abreast};
 use crate::digest::Digest;
 
@@ -145,7 +145,7 @@ fn encrypt(jobs: &mut [SealJob<'_>]) {
     match (chains.len(), room) {
         (count, _) if count <= 2 * LANES => fill::<2>(room, chains),
         // Sixteen registers are no more than sixteen lanes want.
-        (_, Lanes::Vaes256(_)) => fill::<4>(room, chains),
+        (_, LaneRoom::Vaes256(_)) => fill::<4>(room, chains),
         (count, _) if count <= 4 * LANES => fill::<4>(room, chains),
         _ => fill::<8>(room, chains),
     }
@@ -171,7 +171,7 @@ impl<'a> Chain<'a> {
 }
 
 /// Keeps rows of lanes of the room full as long as there are records.
-fn fill<'a, const ROWS: usize>(room: Lanes, chains: impl Iterator<Item = Chain<'a>>) {
+fn fill<'a, const ROWS: usize>(room: LaneRoom, chains: impl Iterator<Item = Chain<'a>>) {
     let mut chains = chains;
     let mut lanes = [const { [const { None }; LANES] }; ROWS];
     let lanes: &mut [Option<Chain<'a>>] = lanes.as_flattened_mut();

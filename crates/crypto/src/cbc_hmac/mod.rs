@@ -347,7 +347,7 @@ impl Key {
         tag.copy_from_slice(self.outer_tag(&iv, header, encrypted).as_ref());
     }
 
-    /// Opens a record where it is, and answers how many bytes of text stand at its beginning.
+    /// Opens a record where it is, and returns how many bytes of text stand at its beginning.
     ///
     /// # Errors
     ///

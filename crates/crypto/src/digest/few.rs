@@ -11,7 +11,7 @@ use widelane_kernels::sha2::Sha512;
 use widelane_kernels::words::{Avx2x4, Avx512x8, LANES_MAX, Words};
 use widelane_secret::wipe;
 
-use super::kernel::{Function, Lanes, State, put_state, state_of, wipe_states};
+use super::kernel::{Function, LaneRoom, State, put_state, state_of, wipe_states};
 use super::{BLOCK_BYTES_MAX, Digest, Hash};
 
 /// The most messages.
@@ -29,8 +29,8 @@ impl Hash {
     /// How many messages there can be that fill a block behind another one.
     fn few_width(&self) -> usize {
         match (self.rooms.function, self.rooms.lanes) {
-            (Function::Sha512, Lanes::Avx512(_)) => Avx512x8::LANES,
-            (Function::Sha512, Lanes::Avx2(_)) => Avx2x4::LANES,
+            (Function::Sha512, LaneRoom::Avx512(_)) => Avx512x8::LANES,
+            (Function::Sha512, LaneRoom::Avx2(_)) => Avx2x4::LANES,
             // SHA-1 and SHA-256 have lanes for more messages than these are.
             _ => 2,
         }
@@ -69,10 +69,10 @@ impl Hash {
         let width = self.few_width();
         for (states, blocks) in states.chunks_mut(width).zip(blocks.chunks(width)) {
             match (self.rooms.function, self.rooms.lanes) {
-                (Function::Sha512, Lanes::Avx512(room)) if self.pays(blocks.len()) => {
+                (Function::Sha512, LaneRoom::Avx512(room)) if self.pays(blocks.len()) => {
                     blocks_in_lanes::<Sha512, Avx512x8>(room, states, blocks);
                 }
-                (Function::Sha512, Lanes::Avx2(room)) if self.pays(blocks.len()) => {
+                (Function::Sha512, LaneRoom::Avx2(room)) if self.pays(blocks.len()) => {
                     blocks_in_lanes::<Sha512, Avx2x4>(room, states, blocks);
                 }
                 _ => {
@@ -102,10 +102,10 @@ impl Hash {
         let chunks = keys.chunks(width).zip(blocks.chunks_mut(width)).zip(tags.chunks_mut(width));
         for ((keys, blocks), tags) in chunks {
             match (self.rooms.function, self.rooms.lanes) {
-                (Function::Sha512, Lanes::Avx512(room)) if self.pays(keys.len()) => {
+                (Function::Sha512, LaneRoom::Avx512(room)) if self.pays(keys.len()) => {
                     tags_in_lanes::<Sha512, Avx512x8>(room, self, keys, blocks, tags);
                 }
-                (Function::Sha512, Lanes::Avx2(room)) if self.pays(keys.len()) => {
+                (Function::Sha512, LaneRoom::Avx2(room)) if self.pays(keys.len()) => {
                     tags_in_lanes::<Sha512, Avx2x4>(room, self, keys, blocks, tags);
                 }
                 _ => {

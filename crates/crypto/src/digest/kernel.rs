@@ -85,7 +85,7 @@ choice! { $
 
 choice! { $
     /// The room for many messages at once; `portable` takes one after the other.
-    pub(super) enum Lanes {
+    pub(super) enum LaneRoom {
         Avx512, Avx2, Portable
     }
 }
@@ -95,16 +95,16 @@ choice! { $
 pub(super) struct Rooms {
     pub(super) function: Function,
     single: Single,
-    pub(super) lanes: Lanes,
+    pub(super) lanes: LaneRoom,
 }
 
 impl Rooms {
     pub(super) fn new(function: Function, policy: &Policy) -> Self {
         let has = |single: &Single| function.rooms().contains(&single.room());
         let single = Single::open(policy).find(has).unwrap_or(Single::Portable(()));
-        let lanes = match (function, single, Lanes::new(policy)) {
+        let lanes = match (function, single, LaneRoom::new(policy)) {
             // Eight lanes of SHA-256 without rotations are no faster than the SHA extensions.
-            (Function::Sha256, Single::Shani(_), Lanes::Avx2(_)) => Lanes::Portable(()),
+            (Function::Sha256, Single::Shani(_), LaneRoom::Avx2(_)) => LaneRoom::Portable(()),
             (.., lanes) => lanes,
         };
         Rooms { function, single, lanes }
@@ -120,11 +120,11 @@ impl Rooms {
 
     pub(super) fn width(self) -> usize {
         match (self.function, self.lanes) {
-            (_, Lanes::Portable(())) => 1,
-            (Function::Sha512, Lanes::Avx512(_)) => Avx512x8::LANES,
-            (Function::Sha512, Lanes::Avx2(_)) => Avx2x4::LANES,
-            (_, Lanes::Avx512(_)) => Avx512x16::LANES,
-            (_, Lanes::Avx2(_)) => Avx2x8::LANES,
+            (_, LaneRoom::Portable(())) => 1,
+            (Function::Sha512, LaneRoom::Avx512(_)) => Avx512x8::LANES,
+            (Function::Sha512, LaneRoom::Avx2(_)) => Avx2x4::LANES,
+            (_, LaneRoom::Avx512(_)) => Avx512x16::LANES,
+            (_, LaneRoom::Avx2(_)) => Avx2x8::LANES,
         }
     }
 
@@ -132,7 +132,7 @@ impl Rooms {
     /// as measured (docs/design/hashes.md).
     pub(super) fn lanes_min(self) -> usize {
         match (self.function, self.single, self.lanes) {
-            (Function::Sha1, Single::Shani(_), Lanes::Avx512(_)) => 5,
+            (Function::Sha1, Single::Shani(_), LaneRoom::Avx512(_)) => 5,
             (_, Single::Shani(_), _) => 8,
             (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable(()), _) => 3,
         }
@@ -147,7 +147,7 @@ impl Rooms {
     /// hash them first, as measured; nothing if no lanes do both.
     pub(super) fn abreast_min(self) -> Option<usize> {
         match (self.function, self.single, self.lanes) {
-            (Function::Sha512, ..) | (.., Lanes::Avx2(_) | Lanes::Portable(())) => None,
+            (Function::Sha512, ..) | (.., LaneRoom::Avx2(_) | LaneRoom::Portable(())) => None,
             (Function::Sha1, Single::Shani(_), _) => Some(4),
             (Function::Sha256, Single::Shani(_), _) => Some(6),
             (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable(()), _) => Some(2),

@@ -13,7 +13,7 @@ use widelane_kernels::sha2::{Sha256, Sha512};
 use widelane_kernels::words::{Avx2x4, Avx2x8, Avx512x8, Avx512x16, LANES_MAX, Words};
 use widelane_secret::wipe;
 
-use super::kernel::{Function, Lanes, Rooms, State, put_state, state_of, wipe_states};
+use super::kernel::{Function, LaneRoom, Rooms, State, put_state, state_of, wipe_states};
 use super::{BLOCK_BYTES_MAX, Digest, Hash};
 
 /// A message, what came before it, and where its digest goes.
@@ -38,15 +38,15 @@ pub(super) fn run(hash: &Hash, jobs: Jobs<'_, '_>) {
     let Rooms { function, lanes, .. } = hash.rooms;
     match (function, lanes) {
         _ if jobs.len() < hash.rooms.lanes_min() => finish(hash, jobs.map(|job| alone(hash, job))),
-        (Function::Sha1, Lanes::Avx512(room)) => fill::<Sha1, Avx512x16>(room, hash, jobs),
-        (Function::Sha256, Lanes::Avx512(room)) => {
+        (Function::Sha1, LaneRoom::Avx512(room)) => fill::<Sha1, Avx512x16>(room, hash, jobs),
+        (Function::Sha256, LaneRoom::Avx512(room)) => {
             fill::<Sha256, Avx512x16>(room, hash, jobs);
         }
-        (Function::Sha512, Lanes::Avx512(room)) => fill::<Sha512, Avx512x8>(room, hash, jobs),
-        (Function::Sha1, Lanes::Avx2(room)) => fill::<Sha1, Avx2x8>(room, hash, jobs),
-        (Function::Sha256, Lanes::Avx2(room)) => fill::<Sha256, Avx2x8>(room, hash, jobs),
-        (Function::Sha512, Lanes::Avx2(room)) => fill::<Sha512, Avx2x4>(room, hash, jobs),
-        (_, Lanes::Portable(())) => finish(hash, jobs.map(|job| alone(hash, job))),
+        (Function::Sha512, LaneRoom::Avx512(room)) => fill::<Sha512, Avx512x8>(room, hash, jobs),
+        (Function::Sha1, LaneRoom::Avx2(room)) => fill::<Sha1, Avx2x8>(room, hash, jobs),
+        (Function::Sha256, LaneRoom::Avx2(room)) => fill::<Sha256, Avx2x8>(room, hash, jobs),
+        (Function::Sha512, LaneRoom::Avx2(room)) => fill::<Sha512, Avx2x4>(room, hash, jobs),
+        (_, LaneRoom::Portable(())) => finish(hash, jobs.map(|job| alone(hash, job))),
     }
 }
 
@@ -214,7 +214,7 @@ impl<'a> Lane<'a> {
         matches!(self.part, Part::Tail) && self.left == bytes
     }
 
-    /// Goes on by some bytes of the part at hand; answers whether the message is done.
+    /// Goes on by some bytes of the part at hand; returns whether the message is done.
     fn advance(&mut self, bytes: usize) -> bool {
         self.left -= bytes;
         while self.left == 0 {

@@ -34,7 +34,7 @@ use widelane_secret::{Mask, wipe};
 
 pub(crate) use self::few::{Block, FEW_MAX};
 pub(crate) use self::kernel::State;
-use self::kernel::{Function, Lanes, Rooms};
+use self::kernel::{Function, LaneRoom, Rooms};
 pub(crate) use self::lanes::{Job, Tail};
 
 /// Bytes of the longest digest.
@@ -91,7 +91,7 @@ impl Algorithm {
 
     /// The rooms for many messages at once, best first.
     pub const fn lane_rooms(self) -> &'static [Room] {
-        Lanes::WIDE_ROOMS
+        LaneRoom::WIDE_ROOMS
     }
 
     const fn function(self) -> Function {
@@ -232,7 +232,7 @@ impl Hash {
     }
 
     /// Adds what is left of a message to a copy of its state, padded if the bytes of the whole
-    /// message are given; answers the digest, or, given the state behind the outer pad of HMAC, the
+    /// message are given; returns the digest, or, given the state behind the outer pad of HMAC, the
     /// tag.
     pub(crate) fn end(
         &self,

@@ -190,7 +190,7 @@ pub fn pkcs1_sign_encode(
 ///
 /// # Errors
 /// [`EncodingError::DigestLength`], [`EncodingError::IntendedLengthTooShort`], and what the hash
-/// functions answer; `encoded` then holds nothing of use.
+/// functions return; `encoded` then holds nothing of use.
 pub fn pss_encode(
     hash: &mut dyn HashFunction,
     mask_hash: &mut dyn HashFunction,
@@ -237,7 +237,7 @@ pub fn pss_encode(
 /// Nothing here is a secret.
 ///
 /// # Errors
-/// What the hash functions answer.
+/// What the hash functions return.
 pub fn pss_verify(
     hash: &mut dyn HashFunction,
     mask_hash: &mut dyn HashFunction,
@@ -275,7 +275,7 @@ pub fn pss_verify(
 /// Exclusive-ors the mask that MGF1 (RFC 8017 appendix B.2.1) makes of `seed` onto `block`.
 ///
 /// # Errors
-/// What `hash` answers, and [`EncodingError::Hash`] if its digest is longer than 64 bytes.
+/// What `hash` returns, and [`EncodingError::Hash`] if its digest is longer than 64 bytes.
 pub fn mgf1_apply(
     hash: &mut dyn HashFunction,
     seed: &[u8],

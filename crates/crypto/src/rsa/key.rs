@@ -267,7 +267,7 @@ impl<const HALF: usize, const FULL: usize> Numbers<HALF, FULL> {
         equal
     }
 
-    /// Takes qinv to Montgomery form and answers whether it was below p and qinv·q = 1 mod p.
+    /// Takes qinv to Montgomery form and returns whether it was below p and qinv·q = 1 mod p.
     fn prepare_coefficient(&mut self) -> bool {
         let mut buffer = self.qinv;
         let in_range = portable::subtract(&mut buffer, self.p.limbs());

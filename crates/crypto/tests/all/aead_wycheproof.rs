@@ -21,7 +21,7 @@ fn chacha20_poly1305() {
     assert_eq!(judged, (256, 69), "all vectors of the set");
 }
 
-/// Runs a set in every room and answers how many vectors it has that are valid and that are not.
+/// Runs a set in every room and returns how many vectors it has that are valid and that are not.
 fn judge(name: TestName, algorithm: impl Fn(usize) -> Option<Algorithm>) -> (usize, usize) {
     let set = TestSet::load(name).unwrap();
     let (mut valid, mut invalid) = (0, 0);

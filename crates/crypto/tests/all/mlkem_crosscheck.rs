@@ -176,7 +176,7 @@ fn either_side_may_be_aws_lc() {
             ml_kem.decapsulate_batch(workspace, &mut jobs);
             assert_eq!(jobs[0].outcome, Outcome::Done);
             assert_eq!(secret.as_ref(), shared);
-            // Every byte matters: what it is spoiled to is answered as AWS-LC does.
+            // Every byte matters: a ciphertext that is spoiled makes the secret that AWS-LC makes.
             let mut spoiled = ciphertext.as_ref().to_vec();
             let at = random.below(spoiled.len());
             spoiled[at] ^= 1 << random.below(8);

@@ -198,7 +198,7 @@ macro_rules! engine {
         }
 
         /// A whole message, or the beginning of one that `goes_on`, perhaps: then the hash is
-        /// answered as it is before the lengths come to it. Not in a vector, whose way back would
+        /// returned as it is before the lengths come to it. Not in a vector, whose way back would
         /// be the stack.
         #[inline]
         #[$features]

@@ -1,4 +1,4 @@
-//! Multiples of the base point: key generation of X25519, and the half of Ed25519 that is its like.
+//! Fixed-base multiplication for X25519 and Ed25519.
 
 use super::bytes::{load, store};
 use super::edwards::Point;

@@ -6,7 +6,7 @@
 //! `docs/design/curve25519.md` derives the bounds.
 
 use super::limbs::Limbs;
-use crate::digits::{DIGIT_MASK, Modulus};
+use crate::digits::{CurveModulus, DIGIT_MASK};
 use crate::divsteps::{Inversion, completed, excess_bits};
 use crate::lanes::LaneMask;
 use crate::registers::Task;
@@ -19,8 +19,8 @@ pub(super) const LIMB_MASK: u64 = (1 << LIMB_BITS) - 1;
 pub(super) const P: [u64; 5] = [LIMB_MASK - 18, LIMB_MASK, LIMB_MASK, LIMB_MASK, LIMB_MASK];
 
 /// p for inversions, in digits of 52 bits.
-const MODULUS: Modulus<5> =
-    Modulus::new("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed");
+const MODULUS: CurveModulus<5> =
+    CurveModulus::new("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed");
 
 /// A number whose limbs are carried: below 2^51 + 2^15.
 #[derive(Clone, Copy)]

@@ -26,7 +26,7 @@ use widelane_cpu::Adx;
 use crate::lanes::LaneMask;
 
 /// Computes X25519(scalar, point) for 1 to `L::LANES` scalars, each with a point of its own, and
-/// answers in which lanes the result is zero: those whose point has a small order.
+/// returns in which lanes the result is zero: those whose point has a small order.
 ///
 /// Secrets: scalars, points, results. Branches and addresses depend on none.
 ///
@@ -66,7 +66,7 @@ pub fn x25519_quad<L: Limbs>(
     zero
 }
 
-/// Computes X25519(scalar, point) for one job, and answers in lane 0 whether the result is zero.
+/// Computes X25519(scalar, point) for one job, and returns in lane 0 whether the result is zero.
 ///
 /// Secrets: scalar, point, result. Branches and addresses depend on none.
 pub fn x25519_one(
@@ -103,7 +103,7 @@ pub fn ed25519_base<L: Limbs>(room: L::Room, scalars: &[&[u8; 32]], results: &mu
 }
 
 /// Computes and encodes S·B − k·A of Ed25519 for 1 to `L::LANES` scalars S and k below 2^254 and
-/// encoded points A, and answers in which lanes A is a point.
+/// encoded points A, and returns in which lanes A is a point.
 ///
 /// # Panics
 ///

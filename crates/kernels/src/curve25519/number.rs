@@ -119,7 +119,7 @@ const fn carry(mut limbs: [u64; 5]) -> Number {
     Number(limbs)
 }
 
-/// Carries every limb into the next one and answers what leaves the last one.
+/// Carries every limb into the next one and returns what leaves the last one.
 const fn ripple(limbs: &mut [u64; 5]) -> u64 {
     let (mut rest, mut index) = (0, 0);
     while index < 5 {

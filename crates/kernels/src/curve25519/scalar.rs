@@ -37,7 +37,7 @@ impl Scalar {
 
     /// A little-endian number, unless it is the order or above.
     ///
-    /// The answer is no secret.
+    /// Whether it is one is no secret.
     pub fn from_canonical(bytes: &[u8; 32]) -> Option<Self> {
         let number = words(bytes);
         let (_, below) = subtract(&number, &ORDER);

@@ -155,8 +155,8 @@ fn decrypt<C: Coefficients>(
     messages
 }
 
-/// What ciphertexts that were not made by encapsulation are answered with. The first rows of
-/// matrices are sampled meanwhile.
+/// The secrets for ciphertexts that were not made by encapsulation. The first rows of matrices are
+/// sampled meanwhile.
 fn reject_vartime<C: Coefficients>(
     room: C::Room,
     parameters: &Parameters,

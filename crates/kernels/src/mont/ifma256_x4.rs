@@ -7,7 +7,7 @@ use core::ptr;
 use widelane_cpu::Ifma256;
 use widelane_secret::wipe_vector_registers;
 
-use super::lanes::{Arithmetic, LaneModulus, Lanes, Lookup, Product, is_size};
+use super::lanes::{Arithmetic, LaneDigits, LaneModulus, Lookup, Product, is_size};
 
 /// Jobs that one batch holds.
 pub(super) const LANES: usize = 4;

@@ -2,8 +2,8 @@
 
 use widelane_secret::{Mask, wipe};
 
-use super::digits::{from_bytes, modulus_bytes, to_bytes};
 use super::modulus::{BlockModulus, Modulus, ShortModulus};
+use crate::digits::{from_bytes, modulus_bytes, to_bytes};
 
 /// The big-endian numbers of an RSA key with two primes, already validated.
 #[derive(Clone, Copy)]

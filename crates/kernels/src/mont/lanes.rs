@@ -8,9 +8,9 @@ use core::array;
 
 use widelane_secret::wipe;
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK, modulus_bytes};
 use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::Modulus;
+use crate::digits::{DIGIT_BITS, DIGIT_MASK, modulus_bytes};
 
 /// Bits of the exponent that one multiplication takes in.
 const WINDOW_BITS: usize = 5;
@@ -25,27 +25,27 @@ pub(super) const fn is_size(digits: usize) -> bool {
 /// `D` digits of `LANES` numbers: digit i of lane j is `[i][j]`.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Lanes<const D: usize, const LANES: usize>(pub(super) [[u64; LANES]; D]);
+pub(super) struct LaneDigits<const D: usize, const LANES: usize>(pub(super) [[u64; LANES]; D]);
 
 /// A product of two numbers of `D` digits per lane: `2·D` columns in a row.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Product<const D: usize, const LANES: usize> {
-    pub(super) low: Lanes<D, LANES>,
-    pub(super) high: Lanes<D, LANES>,
+    pub(super) low: LaneDigits<D, LANES>,
+    pub(super) high: LaneDigits<D, LANES>,
     /// Read by the last step of a reduction, and of no consequence.
-    beyond: Lanes<2, LANES>,
+    beyond: LaneDigits<2, LANES>,
 }
 
 /// One modulus per lane, in the form the reduction reads.
 #[repr(C)]
 pub(super) struct LaneModulus<const D: usize, const LANES: usize> {
     /// (m·k0 + 1) / 2^52.
-    pub(super) m1: Lanes<D, LANES>,
+    pub(super) m1: LaneDigits<D, LANES>,
     /// Digits 1 to D of m (the last one is zero).
-    pub(super) m_above: Lanes<D, LANES>,
+    pub(super) m_above: LaneDigits<D, LANES>,
     /// Digit 0 of m, and −1/m modulo 2^52.
-    pub(super) m0_k0: Lanes<2, LANES>,
+    pub(super) m0_k0: LaneDigits<2, LANES>,
 }
 
 /// The first powers of a number, by digit: entry e of digit i of lane j is `[i][e][j]`.
@@ -59,7 +59,7 @@ pub(super) struct Lookup<'a, const D: usize, const LANES: usize> {
     pub(super) table: &'a Table<D, LANES>,
     /// The entry wanted for each lane.
     pub(super) index: [u64; LANES],
-    pub(super) target: &'a mut Lanes<D, LANES>,
+    pub(super) target: &'a mut LaneDigits<D, LANES>,
     pub(super) digits_done: usize,
 }
 
@@ -73,12 +73,12 @@ pub(super) trait Arithmetic<const LANES: usize>: Copy {
     fn multiply<const D: usize>(
         self,
         product: &mut Product<D, LANES>,
-        x: &Lanes<D, LANES>,
-        y: &Lanes<D, LANES>,
+        x: &LaneDigits<D, LANES>,
+        y: &LaneDigits<D, LANES>,
     );
 
     /// Computes the columns of x².
-    fn square<const D: usize>(self, product: &mut Product<D, LANES>, x: &Lanes<D, LANES>);
+    fn square<const D: usize>(self, product: &mut Product<D, LANES>, x: &LaneDigits<D, LANES>);
 
     /// Computes z = product·2^(−52·D) mod m, carried, below product/2^(52·D) + 2·m, and goes on
     /// with the lookup meanwhile: D/10 digits in each of the D/10 strips of a reduction.
@@ -86,7 +86,7 @@ pub(super) trait Arithmetic<const LANES: usize>: Copy {
     /// Destroys the product.
     fn reduce<const D: usize>(
         self,
-        z: &mut Lanes<D, LANES>,
+        z: &mut LaneDigits<D, LANES>,
         product: &mut Product<D, LANES>,
         modulus: &LaneModulus<D, LANES>,
         lookup: Option<&mut Lookup<'_, D, LANES>>,
@@ -99,8 +99,8 @@ pub(super) trait Arithmetic<const LANES: usize>: Copy {
     fn wipe_registers(self);
 }
 
-impl<const D: usize, const LANES: usize> Lanes<D, LANES> {
-    pub(super) const ZERO: Self = Lanes([[0; LANES]; D]);
+impl<const D: usize, const LANES: usize> LaneDigits<D, LANES> {
+    pub(super) const ZERO: Self = LaneDigits([[0; LANES]; D]);
 
     /// Sets digit `index` of lane `lane` to `digit(lane, index)`.
     pub(super) fn fill(&mut self, digit: impl Fn(usize, usize) -> u64) {
@@ -138,7 +138,7 @@ impl<const D: usize, const LANES: usize> Lanes<D, LANES> {
 
 impl<const D: usize, const LANES: usize> Product<D, LANES> {
     pub(super) const ZERO: Self =
-        Product { low: Lanes::ZERO, high: Lanes::ZERO, beyond: Lanes::ZERO };
+        Product { low: LaneDigits::ZERO, high: LaneDigits::ZERO, beyond: LaneDigits::ZERO };
 
     fn wipe(&mut self) {
         self.low.wipe();
@@ -149,11 +149,11 @@ impl<const D: usize, const LANES: usize> Product<D, LANES> {
 impl<const D: usize, const LANES: usize> Table<D, LANES> {
     pub(super) const ZERO: Self = Table([[[0; LANES]; ENTRIES]; D]);
 
-    fn entry(&self, entry: usize) -> Lanes<D, LANES> {
-        Lanes(array::from_fn(|index| self.0[index][entry]))
+    fn entry(&self, entry: usize) -> LaneDigits<D, LANES> {
+        LaneDigits(array::from_fn(|index| self.0[index][entry]))
     }
 
-    fn set_entry(&mut self, entry: usize, power: &Lanes<D, LANES>) {
+    fn set_entry(&mut self, entry: usize, power: &LaneDigits<D, LANES>) {
         for (entries, row) in self.0.iter_mut().zip(&power.0) {
             entries[entry] = *row;
         }
@@ -166,7 +166,7 @@ impl<const D: usize, const LANES: usize> Table<D, LANES> {
 
 impl<const D: usize, const LANES: usize> LaneModulus<D, LANES> {
     pub(super) const ZERO: Self =
-        LaneModulus { m1: Lanes::ZERO, m_above: Lanes::ZERO, m0_k0: Lanes::ZERO };
+        LaneModulus { m1: LaneDigits::ZERO, m_above: LaneDigits::ZERO, m0_k0: LaneDigits::ZERO };
 
     pub(super) fn fill(&mut self, moduli: &[&Modulus<D>; LANES]) {
         self.m1.fill(|lane, i| moduli[lane].m1[i]);
@@ -190,16 +190,16 @@ impl<const D: usize, const LANES: usize> LaneModulus<D, LANES> {
 struct Workspace<const D: usize, const LANES: usize> {
     modulus: LaneModulus<D, LANES>,
     product: Product<D, LANES>,
-    x: Lanes<D, LANES>,
-    y: Lanes<D, LANES>,
+    x: LaneDigits<D, LANES>,
+    y: LaneDigits<D, LANES>,
 }
 
 impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
     const ZERO: Self = Workspace {
         modulus: LaneModulus::ZERO,
         product: Product::ZERO,
-        x: Lanes::ZERO,
-        y: Lanes::ZERO,
+        x: LaneDigits::ZERO,
+        y: LaneDigits::ZERO,
     };
 
     /// x = x·y·R^-1 mod m.
@@ -258,7 +258,7 @@ impl<const D: usize, const LANES: usize> Workspace<D, LANES> {
     }
 
     /// x = x − y + 2·m for x < m and y < 2·m.
-    fn subtract(&mut self, y: &Lanes<D, LANES>) {
+    fn subtract(&mut self, y: &LaneDigits<D, LANES>) {
         let mut carry = [0u64; LANES];
         for (index, (row, y)) in self.x.0.iter_mut().zip(&y.0).enumerate() {
             let m = self.modulus.digit(index);
@@ -352,7 +352,7 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
         workspace.multiply(room);
         exponentiate(room, &mut workspace, &mut table, &moduli, &exponents);
         workspace.product.low.fill(|lane, i| workspace.x.0[i][lane] & DIGIT_MASK);
-        workspace.product.high = Lanes::ZERO;
+        workspace.product.high = LaneDigits::ZERO;
         workspace.reduce(room);
         workspace.make_canonical();
         workspace.x
@@ -369,7 +369,7 @@ fn exponentiate_and_recombine<const LANES: usize, const HALF: usize, const FULL:
                 array::from_fn(|j| if j < LANES / 2 { &keys[j].p } else { &keys[j].q }),
                 array::from_fn(|j| if j < LANES / 2 { &keys[j].dp } else { &keys[j].dq }),
             );
-            let mut modulo_q = Lanes::ZERO;
+            let mut modulo_q = LaneDigits::ZERO;
             modulo_q.fill(|lane, i| workspace.x.0[i][(lane + LANES / 2) % LANES]);
             modulo_q
         }
@@ -420,7 +420,7 @@ fn exponentiate<const LANES: usize, const D: usize>(
         workspace.multiply(room);
         table.set_entry(2 * entry + 1, &workspace.x);
     }
-    let mut exponent = Lanes::<D, LANES>::ZERO;
+    let mut exponent = LaneDigits::<D, LANES>::ZERO;
     exponent.fill(|lane, i| exponents[lane][i]);
     let windows = (8 * modulus_bytes::<D>()).div_ceil(WINDOW_BITS);
     let mut index = exponent.window(windows - 1);
@@ -441,7 +441,7 @@ fn raise_to_public<const LANES: usize, const HALF: usize, const FULL: usize>(
     room: impl Arithmetic<LANES>,
     keys: &[&CrtKey<HALF, FULL>; LANES],
     bases: &[[u64; FULL]; LANES],
-) -> Lanes<FULL, LANES> {
+) -> LaneDigits<FULL, LANES> {
     let mut workspace = Workspace::<FULL, LANES>::ZERO;
     workspace.modulus.fill(&keys.map(|key| &key.n));
     workspace.x.fill(|lane, i| bases[lane][i]);

@@ -20,7 +20,6 @@ mod tiles;
 
 #[cfg(test)]
 mod bignum_tests;
-mod digits;
 mod ifma256_x4;
 mod ifma512_x8;
 mod key;

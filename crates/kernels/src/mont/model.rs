@@ -1,7 +1,7 @@
 //! The naive model of mont: the operations of a room in plain Rust, one digit at a time.
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK};
-use super::lanes::{Arithmetic, LaneModulus, Lanes, Lookup, Product};
+use super::lanes::{Arithmetic, LaneDigits, LaneModulus, Lookup, Product};
+use crate::digits::{DIGIT_BITS, DIGIT_MASK};
 
 /// The room that every other room must equal.
 #[derive(Clone, Copy)]
@@ -23,8 +23,8 @@ impl<const LANES: usize> Arithmetic<LANES> for Model {
     fn multiply<const D: usize>(
         self,
         product: &mut Product<D, LANES>,
-        x: &Lanes<D, LANES>,
-        y: &Lanes<D, LANES>,
+        x: &LaneDigits<D, LANES>,
+        y: &LaneDigits<D, LANES>,
     ) {
         *product = Product::ZERO;
         for lane in 0..LANES {
@@ -36,13 +36,13 @@ impl<const LANES: usize> Arithmetic<LANES> for Model {
         }
     }
 
-    fn square<const D: usize>(self, product: &mut Product<D, LANES>, x: &Lanes<D, LANES>) {
+    fn square<const D: usize>(self, product: &mut Product<D, LANES>, x: &LaneDigits<D, LANES>) {
         self.multiply(product, x, x);
     }
 
     fn reduce<const D: usize>(
         self,
-        z: &mut Lanes<D, LANES>,
+        z: &mut LaneDigits<D, LANES>,
         product: &mut Product<D, LANES>,
         modulus: &LaneModulus<D, LANES>,
         lookup: Option<&mut Lookup<'_, D, LANES>>,

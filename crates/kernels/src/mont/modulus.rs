@@ -2,8 +2,9 @@
 
 use widelane_secret::{Mask, wipe};
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, SHORT_MASK, from_bytes, repack};
-use crate::digits::inverse;
+use crate::digits::{
+    DIGIT_BITS, DIGIT_MASK, SHORT_BITS, SHORT_MASK, bits_of, from_bytes, inverse, repack,
+};
 
 /// An odd modulus of `D` digits and what is computed from it once per key. Wiped on drop.
 ///
@@ -59,7 +60,7 @@ impl<const D: usize> Modulus<D> {
     /// in `D` digits: the caller validates keys before it brings them here.
     pub fn new(bytes: &[u8]) -> Self {
         let bits = bytes.len() * 8;
-        assert!(bits + 3 <= D * DIGIT_BITS as usize, "the modulus is too long for {D} digits");
+        assert!(bits + 3 <= bits_of(D), "the modulus is too long for {D} digits");
         assert!(
             bytes.first().is_some_and(|byte| byte >> 7 == 1),
             "the top bit of a modulus is set"
@@ -79,14 +80,14 @@ impl<const D: usize> Modulus<D> {
 
         // 2^bits − m = 2^bits mod m, because the top bit of m is set; then double up to R.
         modulus.one = power_of_two_minus(&m, bits);
-        for _ in bits..D * DIGIT_BITS as usize {
+        for _ in bits..bits_of(D) {
             modulus.one = modulus.double(&modulus.one);
         }
         // 2^t·R by doubling, where 52·D is t times a power of two; then
         // R² = 2^(52·D)·R by squaring.
-        let squarings = (D * DIGIT_BITS as usize).trailing_zeros();
+        let squarings = bits_of(D).trailing_zeros();
         let mut power = modulus.one;
-        for _ in 0..(D * DIGIT_BITS as usize) >> squarings {
+        for _ in 0..bits_of(D) >> squarings {
             power = modulus.double(&power);
         }
         for _ in 0..squarings {
@@ -128,7 +129,7 @@ impl<const D: usize> Modulus<D> {
     /// Computes R² mod m for D rounded up to a multiple of `W`.
     fn rr_of_blocks<const W: usize>(&self) -> [u64; D] {
         let digits_more = D.next_multiple_of(W) - D;
-        (0..2 * digits_more * DIGIT_BITS as usize).fold(self.rr, |power, _| self.double(&power))
+        (0..2 * bits_of(digits_more)).fold(self.rr, |power, _| self.double(&power))
     }
 
     /// Computes 2·x mod m for x < m.
@@ -244,7 +245,7 @@ impl<const D: usize> ShortModulus<D> {
         wipe(&mut rest);
         // R² by as many doublings as make it 2^(52·D) together with a multiplication.
         let mut rr = power_of_two_minus(&modulus.m, bits);
-        for _ in bits..2 * SHORT_BITS as usize * (D + 1) - D * DIGIT_BITS as usize {
+        for _ in bits..2 * SHORT_BITS as usize * (D + 1) - bits_of(D) {
             rr = modulus.double(&rr);
         }
         rr = modulus.multiply(&rr, &modulus.rr);

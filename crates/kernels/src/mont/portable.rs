@@ -262,7 +262,7 @@ pub fn multiply_wide(z: &mut [u64], x: &[u64], y: &[u64], addend: &[u64]) {
     }
 }
 
-/// Computes x = x - y modulo R and answers whether y was the larger.
+/// Computes x = x - y modulo R and returns whether y was the larger.
 ///
 /// Secrets:  x, y. Branches and addresses depend on none.
 pub fn subtract<const LIMBS: usize>(x: &mut [u64; LIMBS], y: &[u64; LIMBS]) -> bool {

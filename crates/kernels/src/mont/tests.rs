@@ -10,11 +10,11 @@ use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rsa::{TestKey, padded, test_keys};
 
-use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS};
-use super::lanes::{Arithmetic, ENTRIES, LaneModulus, Lanes, Lookup, Product, Table};
+use super::lanes::{Arithmetic, ENTRIES, LaneDigits, LaneModulus, Lookup, Product, Table};
 use super::model::Model;
 use super::modulus::{BlockModulus, ShortModulus};
 use super::{Batches, CrtJob, CrtKey, CrtParts, Modulus, Verdict};
+use crate::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, bits_of};
 use crate::lanes::Fma256x4;
 use crate::lanes::{Ifma256x4, Ifma512x8};
 
@@ -72,8 +72,8 @@ fn factor(kind: usize, m: &BigUint, random: &mut Random) -> BigUint {
 struct Round<const D: usize, const LANES: usize> {
     moduli: Vec<Modulus<D>>,
     modulus: Box<LaneModulus<D, LANES>>,
-    x: Box<Lanes<D, LANES>>,
-    y: Box<Lanes<D, LANES>>,
+    x: Box<LaneDigits<D, LANES>>,
+    y: Box<LaneDigits<D, LANES>>,
 }
 
 impl<const D: usize, const LANES: usize> Round<D, LANES> {
@@ -94,7 +94,7 @@ impl<const D: usize, const LANES: usize> Round<D, LANES> {
                 .collect();
             // Above its 52 bits a digit is noise that no room may notice.
             let noise = random.next_u64() & !DIGIT_MASK;
-            let mut lanes = Box::new(Lanes::ZERO);
+            let mut lanes = Box::new(LaneDigits::ZERO);
             lanes.fill(|lane, i| numbers[lane][i] | noise);
             lanes
         };
@@ -112,7 +112,7 @@ fn check_operations<const D: usize, const LANES: usize>(room: impl Arithmetic<LA
     let mut random = Random::new(D as u64);
     let mut product = Box::new(Product::ZERO);
     let mut expected = Box::new(Product::ZERO);
-    let mut z = Box::new(Lanes::<D, LANES>::ZERO);
+    let mut z = Box::new(LaneDigits::<D, LANES>::ZERO);
     for turn in 0..20 {
         let round = Round::<D, LANES>::new(turn, &mut random);
         room.square(&mut product, &round.x);
@@ -126,7 +126,7 @@ fn check_operations<const D: usize, const LANES: usize>(room: impl Arithmetic<LA
 
         room.reduce(&mut z, &mut product, &round.modulus, None);
         assert_ne!(upper_halves_in_use(), Some(true), "reduce");
-        let r = BigUint::from(1u32) << (DIGIT_BITS as usize * D);
+        let r = BigUint::from(1u32) << bits_of(D);
         for (lane, modulus) in round.moduli.iter().enumerate() {
             let (m, z) = (number(&modulus.m), number(&z.lane(lane)));
             let xy = number(&round.x.lane(lane)) * number(&round.y.lane(lane));
@@ -144,10 +144,10 @@ fn check_lookups<const D: usize, const LANES: usize>(room: impl Arithmetic<LANES
         *word = random.next_u64() & DIGIT_MASK;
     });
     let round = Round::<D, LANES>::new(0, &mut random);
-    let (mut product, mut z) = (Box::new(Product::ZERO), Box::new(Lanes::ZERO));
+    let (mut product, mut z) = (Box::new(Product::ZERO), Box::new(LaneDigits::ZERO));
     for turn in 0..ENTRIES {
         let index = array::from_fn(|lane| ((turn + 5 * lane) % ENTRIES) as u64);
-        let mut target = Box::new(Lanes::ZERO);
+        let mut target = Box::new(LaneDigits::ZERO);
         let mut lookup = Lookup { table: &table, index, target: &mut target, digits_done: 0 };
         for _ in 0..turn % 7 {
             room.multiply(&mut product, &round.x, &round.y);
@@ -196,7 +196,7 @@ fn check_moduli<const D: usize>() {
         let bytes = modulus_bytes::<D>(kind, &mut random);
         let modulus = Modulus::<D>::new(&bytes);
         let m = BigUint::from_bytes_be(&bytes);
-        let r = BigUint::from(1u32) << (DIGIT_BITS as usize * D);
+        let r = BigUint::from(1u32) << bits_of(D);
         assert_eq!(number(&modulus.m), m);
         assert_eq!((number(&modulus.m1) << DIGIT_BITS) - 1u32, &m * modulus.k0);
         assert_eq!(number(&modulus.one), &r % &m);
@@ -215,9 +215,9 @@ fn check_moduli<const D: usize>() {
 }
 
 fn check_blocks<const W: usize, const D: usize>(blocks: &BlockModulus<W, D>, m: &BigUint) {
-    let block = BigUint::from(1u32) << (DIGIT_BITS as usize * W);
+    let block = BigUint::from(1u32) << bits_of(W);
     assert_eq!(number(&blocks.m1) * &block - 1u32, m * number(&blocks.k));
-    let r = BigUint::from(1u32) << (DIGIT_BITS as usize * D.next_multiple_of(W));
+    let r = BigUint::from(1u32) << bits_of(D.next_multiple_of(W));
     assert_eq!(number(&blocks.rr), &r * &r % m);
 }
 
@@ -239,7 +239,7 @@ fn exponent(key: &TestKey) -> u64 {
     key.e.iter().fold(0, |e, byte| e << 8 | u64::from(*byte))
 }
 
-/// Runs one batch and answers its verdicts and outputs.
+/// Runs one batch and returns its verdicts and outputs.
 fn run_batch<const HALF: usize, const FULL: usize>(
     jobs: &[(&CrtKey<HALF, FULL>, Vec<u8>)],
     run: impl Fn(&mut [CrtJob<'_, HALF, FULL>]),

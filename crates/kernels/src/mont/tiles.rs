@@ -610,8 +610,8 @@ macro_rules! arithmetic {
             fn multiply<const D: usize>(
                 self,
                 product: &mut Product<D, $lanes>,
-                x: &Lanes<D, $lanes>,
-                y: &Lanes<D, $lanes>,
+                x: &LaneDigits<D, $lanes>,
+                y: &LaneDigits<D, $lanes>,
             ) {
                 const { assert!(is_size(D)) };
                 let (t, x, y) = (columns(product), x.0.as_ptr(), y.0.as_ptr());
@@ -628,7 +628,7 @@ macro_rules! arithmetic {
             fn square<const D: usize>(
                 self,
                 product: &mut Product<D, $lanes>,
-                x: &Lanes<D, $lanes>,
+                x: &LaneDigits<D, $lanes>,
             ) {
                 const { assert!(is_size(D)) };
                 let (t, x) = (columns(product), x.0.as_ptr());
@@ -659,7 +659,7 @@ macro_rules! arithmetic {
 
             fn reduce<const D: usize>(
                 self,
-                z: &mut Lanes<D, $lanes>,
+                z: &mut LaneDigits<D, $lanes>,
                 product: &mut Product<D, $lanes>,
                 modulus: &LaneModulus<D, $lanes>,
                 mut lookup: Option<&mut Lookup<'_, D, $lanes>>,
@@ -725,7 +725,7 @@ macro_rules! arithmetic {
         type Row = [u64; $lanes];
 
         /// Columns to which nothing has come yet.
-        static ZEROS: Lanes<10, $lanes> = Lanes::ZERO;
+        static ZEROS: LaneDigits<10, $lanes> = LaneDigits::ZERO;
 
         fn columns<const D: usize>(product: &mut Product<D, $lanes>) -> *mut Row {
             (&raw mut *product).cast()

@@ -8,14 +8,14 @@
 use core::array;
 use core::marker::PhantomData;
 
-use crate::digits::{DIGIT_MASK, Modulus};
+use crate::digits::{CurveModulus, DIGIT_MASK};
 use crate::lanes::{LaneMask, Lanes};
 use crate::registers::Task;
 
 /// A prime modulus m of `D` digits, below R/16 for R = 2^(52·D).
 pub(super) trait Prime<const D: usize>: Sized {
     /// The prime.
-    const MODULUS: Modulus<D>;
+    const MODULUS: CurveModulus<D>;
 
     /// Computes product·R^-1 mod m, between product/R and product/R + 1.1·m, not carried.
     fn reduce<L: Lanes>(product: Product<Self, L, D>) -> Columns<Self, L, D>;

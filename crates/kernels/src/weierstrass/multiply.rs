@@ -96,7 +96,7 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Multiply<C, L, D> {
     #[inline(always)]
     fn run(self, room: L::Room) -> Self::Output {
         let windows = Windows::new(self.scalar, WINDOW_BITS);
-        let mut table = multiples(room, self.point);
+        let table = multiples(room, self.point);
         let zero = L::splat(room, 0);
         let mut sum = table[0];
         let mut infinite = LaneMask::ALL;
@@ -111,7 +111,6 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Multiply<C, L, D> {
             sum = sum.select(none, entry.select(infinite, next));
             infinite = infinite & none;
         }
-        table.fill(sum);
         sum
     }
 }

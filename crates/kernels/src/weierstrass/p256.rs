@@ -3,7 +3,7 @@
 use super::curve::Curve;
 use super::element::{Columns, Element, Field, Prime, Product, reduce_dense};
 use super::{numbers, table};
-use crate::digits::{DIGIT_MASK, Modulus};
+use crate::digits::{CurveModulus, DIGIT_MASK};
 use crate::lanes::Lanes;
 
 /// The curve P-256, also called secp256r1 and prime256v1.
@@ -30,7 +30,7 @@ impl Curve<5> for P256 {
 }
 
 impl Prime<5> for P256Field {
-    const MODULUS: Modulus<5> = Modulus::new(numbers::P256.p);
+    const MODULUS: CurveModulus<5> = CurveModulus::new(numbers::P256.p);
 
     /// p = −1 modulo 2^96, so that each quotient is the column itself and adds
     /// (p + 1)/2^52 = 2^44 + 2^(104+36) + (2^48 − 2^16)·2^156 above it.
@@ -73,7 +73,7 @@ impl Field<5> for P256Field {
 }
 
 impl Prime<5> for P256Order {
-    const MODULUS: Modulus<5> = Modulus::new(numbers::P256.n);
+    const MODULUS: CurveModulus<5> = CurveModulus::new(numbers::P256.n);
 
     #[inline(always)]
     fn reduce<L: Lanes>(product: Product<Self, L, 5>) -> Columns<Self, L, 5> {

@@ -3,7 +3,7 @@
 use super::curve::Curve;
 use super::element::{Columns, Element, Field, Prime, Product, reduce_dense};
 use super::{numbers, table};
-use crate::digits::{DIGIT_MASK, Modulus};
+use crate::digits::{CurveModulus, DIGIT_MASK};
 use crate::lanes::Lanes;
 
 /// The curve P-384, also called secp384r1.
@@ -30,7 +30,7 @@ impl Curve<8> for P384 {
 }
 
 impl Prime<8> for P384Field {
-    const MODULUS: Modulus<8> = Modulus::new(numbers::P384.p);
+    const MODULUS: CurveModulus<8> = CurveModulus::new(numbers::P384.p);
 
     /// p·(2^32 + 1) is −1 modulo 2^52, so that each quotient but the last is the column itself and
     /// adds (p·(2^32 + 1) + 1)/2^52 = 2^12 − 2^44 − 2^(52+25) − 2^(104+4) + 2^(312+20) + 2^364
@@ -94,7 +94,7 @@ impl Field<8> for P384Field {
 }
 
 impl Prime<8> for P384Order {
-    const MODULUS: Modulus<8> = Modulus::new(numbers::P384.n);
+    const MODULUS: CurveModulus<8> = CurveModulus::new(numbers::P384.n);
 
     #[inline(always)]
     fn reduce<L: Lanes>(product: Product<Self, L, 8>) -> Columns<Self, L, 8> {

@@ -34,7 +34,7 @@ impl<L: Lanes, const D: usize> Windows<L, D> {
         let top = L::splat(room, 1 << self.bits);
         let window = L::from_fn(room, |lane| {
             let position = window(lane) * self.bits;
-            let (index, shift) = (position / DIGIT_BITS, position % DIGIT_BITS);
+            let (index, shift) = (position / DIGIT_BITS as usize, position as u32 % DIGIT_BITS);
             let word =
                 |index: usize| self.doubled.get(index).map_or(0, |words| words.as_ref()[lane]);
             word(index) >> shift | word(index + 1) << (DIGIT_BITS - shift)

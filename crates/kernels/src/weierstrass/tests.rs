@@ -18,7 +18,7 @@ use super::p384::{P384, P384Field, P384Order};
 use super::point::{Coordinate, Jacobian};
 use super::scalar::{Windows, window_count};
 use super::sign::has_x;
-use crate::digits::{DIGIT_BITS, Modulus};
+use crate::digits::{CurveModulus, DIGIT_BITS, bits_of};
 use crate::lanes::fma256_x4::with_rounding;
 use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, LaneMask, Lanes, Portable};
 use crate::registers::{Register, Task};
@@ -30,13 +30,13 @@ fn big(digits: &[u64]) -> BigUint {
 fn digits<const D: usize>(number: &BigUint) -> [u64; D] {
     let mask = (1u64 << DIGIT_BITS) - 1;
     std::array::from_fn(|index| {
-        let digit = (number >> (DIGIT_BITS * index)) & BigUint::from(mask);
+        let digit = (number >> bits_of(index)) & BigUint::from(mask);
         digit.try_into().expect("a digit")
     })
 }
 
 /// Numbers below 4·m: edges, and random ones.
-fn operands<const D: usize>(modulus: &Modulus<D>, random: &mut Random) -> Vec<BigUint> {
+fn operands<const D: usize>(modulus: &CurveModulus<D>, random: &mut Random) -> Vec<BigUint> {
     let m = big(&modulus.m);
     let mut operands = Vec::new();
     for multiple in 0..4u32 {
@@ -45,7 +45,7 @@ fn operands<const D: usize>(modulus: &Modulus<D>, random: &mut Random) -> Vec<Bi
             operands.push(&m * (multiple + 1) - 1u32 - offset);
         }
     }
-    operands.push(BigUint::from(1u32) << (DIGIT_BITS * D - 2));
+    operands.push(BigUint::from(1u32) << (bits_of(D) - 2));
     for _ in 0..40 {
         let random_digits: Vec<u64> =
             (0..D).map(|_| random.next_u64() >> (64 - DIGIT_BITS)).collect();
@@ -93,7 +93,7 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Task<L> for Everything<'_, P, L, D> 
 fn elements_agree<P: Prime<D>, L: Lanes, const D: usize>(room: L::Room) {
     let modulus = P::MODULUS;
     let m = big(&modulus.m);
-    let r = BigUint::from(1u32) << (DIGIT_BITS * D);
+    let r = BigUint::from(1u32) << bits_of(D);
     let r_inverse = r.modinv(&m).expect("an odd modulus");
     let operands = operands(&modulus, &mut Random::new(52));
     for (index, y) in operands.iter().enumerate() {
@@ -162,7 +162,7 @@ impl<P: Field<D>, L: Lanes, const D: usize> Task<L> for Sums<'_, P, L, D> {
 fn sums_agree<P: Field<D>, L: Lanes, const D: usize>(room: L::Room) {
     let modulus = P::MODULUS;
     let m = big(&modulus.m);
-    let r = BigUint::from(1u32) << (DIGIT_BITS * D);
+    let r = BigUint::from(1u32) << bits_of(D);
     let r_inverse = r.modinv(&m).expect("an odd modulus");
     let operands = operands(&modulus, &mut Random::new(25));
     let zero = &m << 12;
@@ -450,7 +450,7 @@ fn windows_add_up_to_their_scalar() {
 /// Every entry of a generator's table, by the geometry of chords and tangents.
 fn table_is_right<C: Curve<D>, const D: usize>(generator: [&str; 2]) {
     let p = big(&<C::Field as Prime<D>>::MODULUS.m);
-    let r_inverse = (BigUint::from(1u32) << (DIGIT_BITS * D)).modinv(&p).expect("a prime");
+    let r_inverse = (BigUint::from(1u32) << bits_of(D)).modinv(&p).expect("a prime");
     let windows = window_count(8 * C::BYTES, C::BASE_WINDOW);
     let number = |digits: [u64; D]| big(&digits) * &r_inverse % &p;
     let entry = |window: usize, index: usize| {

@@ -14,11 +14,11 @@ use core::{ptr, slice};
 
 use widelane_secret::wipe;
 
-use super::super::digits::{DIGIT_BITS, DIGIT_MASK};
 use super::super::key::CrtKey;
 use super::super::modulus::Modulus;
 use super::number::{Factors, Number};
 use super::{Operation, Stream};
+use crate::digits::{DIGIT_BITS, DIGIT_MASK};
 use crate::lanes::{Ifma256x4, Ifma512x8, Lanes};
 use crate::registers::Task;
 

@@ -15,10 +15,10 @@ use core::mem::transmute;
 use widelane_cpu::Fma256;
 use widelane_secret::wipe;
 
-use super::super::digits::{SHORT_BITS, SHORT_MASK};
 use super::super::modulus::{Modulus, ShortModulus};
 use super::pairs::{ABOVE_DIAGONAL, ALL, COUNT, LOWER, Multiplier, Pair, PairTable, UPPER, each};
 use super::{ENTRIES, Operation};
+use crate::digits::{SHORT_BITS, SHORT_MASK};
 use crate::lanes::Fma256x4;
 use crate::lanes::fma256_x4::{Doubles, Row, SHORT_HIGH, SHORT_LOW};
 use crate::registers::{Register, Task};

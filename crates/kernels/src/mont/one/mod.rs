@@ -27,10 +27,9 @@ use self::number::{ENTRIES, Factors, Number, Select};
 use self::pairs::{COUNT, Multiplier, Pair, PairTable};
 use self::products::Products;
 use self::rows::Rows;
-use super::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, modulus_bytes, repack};
 use super::key::{CrtJob, CrtKey, are_equal};
 use super::modulus::{Modulus, ShortModulus};
-use crate::digits::less;
+use crate::digits::{DIGIT_BITS, DIGIT_MASK, SHORT_BITS, less, modulus_bytes, repack};
 use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Lanes};
 use crate::registers::Register;
 

@@ -4,7 +4,7 @@ use core::array;
 
 use widelane_secret::wipe;
 
-use super::super::digits::{DIGIT_BITS, DIGIT_MASK};
+use crate::digits::{DIGIT_BITS, DIGIT_MASK};
 use crate::lanes::Lanes;
 use crate::registers::Task;
 

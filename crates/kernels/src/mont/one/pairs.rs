@@ -2,11 +2,11 @@
 
 use widelane_secret::wipe;
 
-use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK, repack};
 use super::super::key::CrtKey;
 use super::super::modulus::{Modulus, ShortModulus};
 use super::Operation;
 use super::number::ENTRIES;
+use crate::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK, repack};
 use crate::lanes::Lanes;
 use crate::registers::{Register, Task};
 

@@ -13,13 +13,13 @@ use core::array;
 
 use widelane_secret::hidden;
 
-use super::super::digits::{SHORT_BITS, SHORT_MASK};
 use super::super::modulus::{Modulus, ShortModulus};
 use super::Operation;
 use super::pairs::{
     ABOVE_DIAGONAL, ALL, COUNT, LOWER, Multiplier, Pair, PairTable, SelectPair, Shifted, UPPER,
     each, reversed,
 };
+use crate::digits::{SHORT_BITS, SHORT_MASK};
 use crate::lanes::{LaneMask, Lanes};
 use crate::registers::Task;
 

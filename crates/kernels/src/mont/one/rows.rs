@@ -8,10 +8,10 @@ use core::slice;
 
 use widelane_secret::{hidden, wipe};
 
-use super::super::digits::{DIGIT_BITS, DIGIT_MASK};
 use super::super::modulus::Modulus;
 use super::number::{Factors, Number};
 use super::{Operation, Stream};
+use crate::digits::{DIGIT_BITS, DIGIT_MASK};
 use crate::lanes::{LaneMask, Lanes};
 use crate::registers::Task;
 

@@ -8,13 +8,13 @@ use widelane_cpu::{Fma256, Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rsa::{TestKey, padded, test_keys};
 
-use super::super::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK};
 use super::super::key::{CrtJob, CrtKey, CrtParts, Verdict};
 use super::super::modulus::{Modulus, ShortModulus};
 use super::fma256::Fma256Multiplier;
 use super::pairs::{COUNT, Multiplier, Pair};
 use super::products::Products;
 use super::{Operation, confirms, confirms_pair, exponentiate_pair, private_crt, recombine};
+use crate::digits::{DIGIT_BITS, SHORT_BITS, SHORT_MASK};
 use crate::lanes::fma256_x4::with_rounding;
 use crate::lanes::{Array, Fma256x4, Ifma256x4, Ifma512x8};
 use crate::registers::Register;
