@@ -740,6 +740,17 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_does_not_start_does_not_cut_a_run_short() {
+        let missing = CompareError::from(ServerError::NotInstalled("nginx"));
+        assert!(!missing.cuts_short());
+        let log = String::new();
+        let died =
+            ServerError::Died { server: "nginx".to_owned(), status: Default::default(), log };
+        assert!(CompareError::from(died).cuts_short());
+        assert!(CompareError::Interrupted.cuts_short());
+    }
+
+    #[test]
     fn families_without_lanes_are_told() {
         assert_eq!(remark_without_lanes(&[]), None);
         let told = remark_without_lanes(&[Family::Rsa, Family::X25519]).unwrap();

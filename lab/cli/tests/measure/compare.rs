@@ -62,7 +62,7 @@ fn compares_the_embedded_server_or_names_what_is_missing() {
     assert!(has_run(&output), "{}", stderr(&output));
     let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
     let results = Results::from_json(&text).unwrap();
-    assert!(results.complete);
+    assert!(results.complete && results.seed.is_some());
     let row = |subject: &str| {
         let mut rows = results
             .rows
@@ -520,12 +520,13 @@ fn compares_partial_loads_of_what_native_can_do() {
     }
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["--server", "embedded", "--workload", "handshake", "--tls", "1.3"];
-    let loads = ["--load", "20,60", "--pairs", "2", "--seconds", "0.1"];
+    let loads = ["--load", "20,60", "--pairs", "2", "--seconds", "0.1", "--seed", "7"];
     let limits = ["--wait-max", "0,2ms"];
     let output = compare(directory.path(), &[&arguments[..], &loads, &limits].concat());
     assert!(has_run(&output), "{}", stderr(&output));
     let text = std::fs::read_to_string(directory.path().join("results.json")).unwrap();
     let results = Results::from_json(&text).unwrap();
+    assert_eq!(results.seed, Some(7));
     let due = |percent: u32| -> Vec<f64> {
         let scenario = format!("embedded/tls1.3/rsa2048/x25519/load{percent}");
         let pairs = results.pairs.iter().filter(|pair| pair.scenario == scenario);
