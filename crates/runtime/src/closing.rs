@@ -103,12 +103,12 @@ impl Closing {
         }
     }
 
-    /// This process was forked: what is parked is its parent's to execute.
-    pub(crate) fn leave_to_parent(&mut self) {
+    /// What is parked is not to be executed: it is the parent's of this process, or that ends.
+    pub(crate) fn leave(&mut self) {
         *self = Self { generation: self.generation + 1, ..Self::new() };
     }
 
-    /// Whether a handshake parked in this process, and not in its parent.
+    /// Whether a handshake parked since then.
     pub(crate) fn is_own(&self, wait: Wait) -> bool {
         wait.generation == self.generation
     }
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn a_child_counts_nothing_that_its_parent_has_parked() {
         let (mut closing, [first, second]) = with_parked();
-        closing.leave_to_parent();
+        closing.leave();
         assert_eq!((closing.parked(), closing.poll(false, 0)), (0, Verdict::KeepOpen));
         let own = closing.park();
         assert!(closing.is_own(own) && !closing.is_own(first));

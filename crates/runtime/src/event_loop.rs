@@ -22,6 +22,7 @@ use crate::cork;
 use crate::fibre::{self, Place};
 use crate::forks;
 use crate::handshake::{self, Handshake};
+use crate::interpose::end::ends_with_process;
 use crate::interpose::guard_uncancelled;
 use crate::provider::provider;
 use crate::real;
@@ -46,12 +47,19 @@ pub(crate) fn has_begun() -> bool {
     HAS_BEGUN.get()
 }
 
-/// Finishes what is parked on a thread that ends: another may have those connections by now.
+/// Finishes what is parked on a thread that ends: another may have those connections by now. If the
+/// process ends, that is left as it is: the program may have freed what its callbacks use.
 struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
         guard_uncancelled((), || {
+            if ends_with_process() {
+                cork::release_all();
+                EventLoop::with(EventLoop::leave);
+                HAS_BEGUN.set(false);
+                return;
+            }
             finish_before_sleep();
             // Nothing parks here any more.
             EventLoop::with(|event_loop| event_loop.waiting.set(-1));
@@ -122,7 +130,7 @@ impl EventLoop {
             .try_with(|event_loop| {
                 let generation = forks::generation();
                 if event_loop.generation.replace(generation) != generation {
-                    event_loop.leave_to_parent();
+                    event_loop.leave();
                 }
                 if let Some(handshake) = event_loop.on_fibre() {
                     event_loop.end_if_left(handshake);
@@ -132,10 +140,10 @@ impl EventLoop {
             .ok()
     }
 
-    /// This process was forked. Of the handshakes that its parent had suspended none goes on here
-    /// unless the program calls for it: both would write to the same socket.
-    fn leave_to_parent(&self) {
-        self.closing(Closing::leave_to_parent);
+    /// Of the suspended handshakes none goes on unless the program calls for it. If this process was
+    /// forked, they are its parent's: both would write to the same socket.
+    fn leave(&self) {
+        self.closing(Closing::leave);
         self.keep_ready(|_| false);
         for queue in [&self.told, &self.warm, &self.own, &self.deferred] {
             queue.clear();

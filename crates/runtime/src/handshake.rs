@@ -293,7 +293,13 @@ pub(crate) fn drive(ssl: *mut c_void, call: Call) -> c_int {
     match guard_uncancelled(Some(Driven::Told(call.later())), driven) {
         Some(Driven::Told(result)) => result,
         Some(Driven::Unknown) => methods::within_libssl(|| call.make(ssl)),
-        Some(Driven::Passed) | None => call.make(ssl),
+        Some(Driven::Passed) => call.make(ssl),
+        // The thread is ending: what is suspended goes on elsewhere, or not at all if the process
+        // is ending as well.
+        None => {
+            let suspended = find(ssl).filter(|handshake| handshake.state() != State::Idle);
+            suspended.map_or_else(|| call.make(ssl), |_| postponed(call))
+        }
     }
 }
 

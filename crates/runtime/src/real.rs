@@ -61,6 +61,7 @@ pub(crate) fn find_functions_of_system() {
         &next::epoll_pwait,
         &next::epoll_wait,
         &next::execve,
+        &next::exit,
         &next::poll,
         &next::ppoll,
         &next::pselect,
@@ -175,6 +176,8 @@ next_functions! {
         mask: *const sigset_t
     ) -> c_int, or -1;
     fn chroot(path: *const c_char) -> c_int, or -1;
+    fn exit(status: c_int);
+    fn pthread_exit(result: *mut c_void);
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, or ptr::null_mut();
     fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
     fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;

@@ -219,6 +219,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/interpose/bio.rs",
         "crates/runtime/src/interpose/certificate.rs",
         "crates/runtime/src/interpose/chroot.rs",
+        "crates/runtime/src/interpose/end.rs",
         "crates/runtime/src/interpose/epoll.rs",
         "crates/runtime/src/interpose/exec.rs",
         "crates/runtime/src/interpose/fetch.rs",

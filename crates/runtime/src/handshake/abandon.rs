@@ -37,19 +37,10 @@ pub(crate) fn abandon_before_free(ssl: *mut c_void) -> bool {
         if is_own {
             // Another's fibre runs, and this one's cannot meanwhile.
             handshake.withdraw(event_loop);
-            if handshake.state() != State::Ready {
-                return true;
-            }
         }
-        handshake.give_up();
-        if matches!(handshake.state(), State::Idle | State::Held) && !handshake.is_listed() {
-            // Its fibre is gone already.
-            return true;
-        }
-        // Should that thread be gone, its fibre is lost, but the rest can be freed here.
-        !handshake.owner.post(ssl)
+        is_own && handshake.state() != State::Ready
     };
-    uncancelled(|| EventLoop::with(abandoned)).unwrap_or(true)
+    uncancelled(|| EventLoop::with(abandoned).unwrap_or(false) || handshake.leave_to_owner())
 }
 
 /// How often a thread that frees a connection looks whether its fibre has paused: a fifth of a
@@ -104,6 +95,17 @@ impl Handshake {
             }
             thread::sleep(NAP);
         }
+    }
+
+    /// Leaves the connection to be freed by the thread that has its fibre: `true` if the caller may
+    /// free it, as its fibre is gone.
+    fn leave_to_owner(&self) -> bool {
+        self.give_up();
+        if matches!(self.state(), State::Idle | State::Held) && !self.is_listed() {
+            return true;
+        }
+        // Should that thread be gone, its fibre is lost, but the rest can be freed here.
+        !self.owner.post(self.ssl)
     }
 
     /// Takes its operation back, and itself out of all lists: it does not go on by itself any more.

@@ -12,6 +12,7 @@
 mod bio;
 mod certificate;
 mod chroot;
+pub(crate) mod end;
 mod epoll;
 mod exec;
 mod fetch;

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -76,6 +76,16 @@ fn a_forked_child_sends_nothing_by_itself() {
 }
 
 #[test]
+fn a_process_that_exits_leaves_its_handshakes_alone() {
+    accelerated_with_lanes("parked::scenario_exit");
+}
+
+#[test]
+fn a_first_thread_that_ends_by_itself_finishes_its_handshakes() {
+    accelerated_with_lanes("parked::scenario_end_of_first_thread");
+}
+
+#[test]
 fn one_shot_and_level_triggered_programs_are_served() {
     let Some(counters) = accelerated_with_lanes("parked::scenario_other_epoll_modes") else {
         return;
@@ -128,6 +138,14 @@ unsafe extern "C" {
     fn SSL_clear(ssl: *mut sys::SSL) -> c_int;
     fn SSL_dup(ssl: *mut sys::SSL) -> *mut sys::SSL;
     fn SSL_up_ref(ssl: *mut sys::SSL) -> c_int;
+    fn SSL_set_info_callback(
+        ssl: *mut sys::SSL,
+        callback: Option<extern "C" fn(*const sys::SSL, c_int, c_int)>,
+    );
+}
+
+unsafe extern "C-unwind" {
+    fn pthread_exit(result: *mut c_void) -> !;
 }
 
 /// An `SSL` that another thread may use: its only owner while it does.
@@ -533,6 +551,107 @@ fn sleep_in_a_child(fork: Fork) {
     epoll.wait(-1).expect("an event");
     connection.assert_went_on();
     connection.free();
+}
+
+/// Whether the program has freed what its callback uses.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn abort_at_the_end(_: *const sys::SSL, _: c_int, _: c_int) {
+    if IS_ENDING.load(Ordering::Relaxed) {
+        std::process::abort();
+    }
+}
+
+/// Parks a connection in a process that is about to end.
+fn park_before_the_end() -> Connection {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::new(&context, false);
+    epoll.add(connection.socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET);
+    // SAFETY: a live SSL.
+    unsafe { SSL_set_info_callback(connection.ssl, Some(abort_at_the_end)) };
+    assert!(connection.parks());
+    IS_ENDING.store(true, Ordering::Relaxed);
+    std::mem::forget((context, epoll));
+    connection
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_exit() {
+    /// Ends a thread, and the process with it.
+    fn exit() -> ! {
+        // SAFETY: ends the child as programs end, with the destructors of the calling thread.
+        unsafe { libc::exit(0) }
+    }
+    let first_thread = in_a_child(fork, || {
+        std::mem::forget(park_before_the_end());
+        exit()
+    });
+    let other_thread = in_a_child(fork, || {
+        let worker = thread::spawn(|| {
+            std::mem::forget(park_before_the_end());
+            exit()
+        });
+        worker.join().map_or(1, |()| 1)
+    });
+    // What is freed on the way out is freed as natively.
+    let freed_behind_the_end = in_a_child(fork, || {
+        extern "C" fn free() {
+            let ssl: *mut sys::SSL = TO_FREE.load(Ordering::Relaxed) as *mut sys::SSL;
+            // SAFETY: the connection that the process had parked.
+            let result = unsafe { sys::SSL_do_handshake(ssl) };
+            assert_eq!(result, -1);
+            // SAFETY: the same one.
+            unsafe { sys::SSL_free(ssl) };
+        }
+        static TO_FREE: AtomicUsize = AtomicUsize::new(0);
+        let connection = park_before_the_end();
+        TO_FREE.store(connection.ssl as usize, Ordering::Relaxed);
+        std::mem::forget(connection);
+        // SAFETY: a function without arguments.
+        unsafe { libc::atexit(free) };
+        exit()
+    });
+    assert_eq!([first_thread, other_thread, freed_behind_the_end], [0; 3]);
+}
+
+/// Ends the thread by `pthread_exit`, which unwinds the stack: one of its own, since a frame of a
+/// test does not let it through.
+fn end_thread() -> ! {
+    let mut stack = vec![0_u8; 1 << 20];
+    // SAFETY: a context with a stack that stays, whose function takes a null pointer.
+    unsafe {
+        let mut context: libc::ucontext_t = std::mem::zeroed();
+        libc::getcontext(&mut context);
+        context.uc_stack.ss_sp = stack.as_mut_ptr().cast();
+        context.uc_stack.ss_size = stack.len();
+        let function: unsafe extern "C-unwind" fn(*mut c_void) -> ! = pthread_exit;
+        let function = std::mem::transmute::<_, extern "C" fn()>(function);
+        libc::makecontext(&mut context, function, 1, 0);
+        libc::setcontext(&context);
+    }
+    unreachable!("the context ends the thread");
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_end_of_first_thread() {
+    let status = in_a_child(fork, || {
+        let (context, epoll) = (context(), Epoll::new());
+        let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+        let client = connection.client.try_clone().expect("a descriptor");
+        std::mem::forget((context, epoll, connection));
+        thread::spawn(move || {
+            let events = libc::POLLIN;
+            let mut question = libc::pollfd { fd: client.as_raw_fd(), events, revents: 0 };
+            // SAFETY: one entry.
+            let goes_on = unsafe { libc::poll(&mut question, 1, 60_000) == 1 };
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(c_int::from(!goes_on)) }
+        });
+        end_thread()
+    });
+    assert_eq!(status, 0);
 }
 
 #[test]
