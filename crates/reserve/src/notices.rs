@@ -1,15 +1,41 @@
 //! Messages to the operator on standard error, some of which a server writes once.
 
 use std::io::Write;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::shared;
 
-/// Writes a line to standard error. That may be closed, or a log on a full disk: no reason to
-/// fail, as `eprintln!` would.
+/// Writes a line to standard error. That may be closed, a log on a full disk or a pipe that nobody
+/// reads any more: no reason to fail, as `eprintln!` would, nor for `SIGPIPE` to end the program.
 pub fn say(line: &str) {
-    let _ = std::io::stderr().write_all(format!("widelane: {line}\n").as_bytes());
+    let line = format!("widelane: {line}\n");
+    without_sigpipe(|| _ = std::io::stderr().write_all(line.as_bytes()));
+}
+
+/// Does what may write to a pipe or socket without a reader, and takes back the signal of that.
+fn without_sigpipe(write: impl FnOnce()) {
+    let [mut sigpipe, mut former, mut pending] =
+        [MaybeUninit::<libc::sigset_t>::zeroed(); 3].map(|set| {
+            // SAFETY: no signal is in a set of zeroes.
+            unsafe { set.assume_init() }
+        });
+    // SAFETY: our own sets; the mask is this thread's, and the signal is blocked when it is taken
+    // back. One that was pending before is the program's.
+    unsafe {
+        libc::sigaddset(&mut sigpipe, libc::SIGPIPE);
+        libc::sigpending(&mut pending);
+        if libc::sigismember(&pending, libc::SIGPIPE) == 1
+            || libc::pthread_sigmask(libc::SIG_BLOCK, &sigpipe, &mut former) != 0
+        {
+            return write();
+        }
+        write();
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        libc::sigtimedwait(&sigpipe, ptr::null_mut(), &at_once);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &former, ptr::null_mut());
+    }
 }
 
 /// Notices, each of which is written at most once per server.
@@ -66,7 +92,32 @@ impl Default for Notices {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
+
+    #[test]
+    fn a_pipe_that_nobody_reads_ends_no_program() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        // SAFETY: the child calls nothing that needs other threads, and leaves by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above.
+            unsafe {
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO);
+                say("nobody reads this");
+                let mut mask = MaybeUninit::zeroed().assume_init();
+                libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &mut mask);
+                libc::_exit(libc::sigismember(&mask, libc::SIGPIPE));
+            }
+        }
+        let mut status = -1;
+        // SAFETY: waits for our child.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!(status, 0);
+    }
 
     #[test]
     fn each_notice_is_first_once_with_shared_memory_and_without() {

@@ -4,7 +4,7 @@
 //! sets up, and is preferred (`?provider=widelane`), never required.
 #![allow(unsafe_code, reason = "dlopen of the provider, C strings of properties")]
 
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Once;
@@ -61,8 +61,9 @@ fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
         // The last argument keeps the default provider that a program gets if it asks for none.
         if (openssl.OSSL_PROVIDER_try_load)(default_context, name, 1).is_null() {
             return Err(format!(
-                "the provider {} does not start",
-                config.provider.to_string_lossy()
+                "the provider {} does not start{}",
+                config.provider.to_string_lossy(),
+                reasons(openssl)
             ));
         }
     }
@@ -82,6 +83,30 @@ fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
     groups::use_list(groups);
     Ok(())
 }
+
+/// What the error queue says of a provider that does not start, its own reason first.
+fn reasons(openssl: &OpenSsl) -> String {
+    let mut reasons = String::new();
+    loop {
+        let (mut text, mut flags) = (ptr::null(), 0);
+        let [file, function] = [ptr::null_mut(); 2];
+        let line = ptr::null_mut();
+        if (openssl.ERR_get_error_all)(file, line, function, &mut text, &mut flags) == 0 {
+            return reasons;
+        }
+        if flags & ERR_TXT_STRING != 0 && !text.is_null() {
+            // SAFETY: a C string by its flag, which lives as long as the entry's place.
+            let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+            // What libcrypto adds names the provider.
+            if !text.is_empty() && !text.starts_with("name=") {
+                reasons += &format!(": {text}");
+            }
+        }
+    }
+}
+
+/// An error's data is a text.
+const ERR_TXT_STRING: c_int = 2;
 
 /// Has libcrypto make what it would make in each worker at its first handshake: its generators, and
 /// the lists of algorithms that creating an `SSL_CTX` does not ask for.

@@ -206,6 +206,27 @@ fn a_provider_that_the_runtime_does_not_know_is_told() {
     assert!(said.contains("restart this server"), "{said}");
 }
 
+#[test]
+fn why_a_provider_does_not_start_is_told() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for name in ["libwidelane_runtime.so", "libwidelane.so"] {
+        let built = widelane().with_file_name(name);
+        let mut bytes = std::fs::read(built).expect("the libraries were built");
+        if name == "libwidelane.so" {
+            // It looks for this algorithm among those of the default provider.
+            replace(&mut bytes, b"TLS13-KDF", b"TLS13-XYZ");
+        }
+        std::fs::write(directory.path().join(name), bytes).expect("room");
+    }
+    let mut command = Command::new(widelane());
+    command.args(["run", "--", "openssl", "ciphers"]);
+    let output = run(command.env("WIDELANE_LIBRARY_DIR", directory.path()));
+    let said = text(&output.stderr);
+    let reason = "libwidelane.so does not start: the default provider has no TLS13-XYZ (operation";
+    assert!(said.contains(reason), "{said}");
+    assert!(said.contains("this program runs unaccelerated"), "{said}");
+}
+
 /// A libssl of the program's own under the usual name, as `RPATH` and `LD_LIBRARY_PATH` bring it.
 #[test]
 fn a_bundled_libssl_is_accelerated() {
