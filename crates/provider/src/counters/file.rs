@@ -4,7 +4,7 @@
 use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
@@ -20,8 +20,7 @@ pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
     if sweeps(id) {
         sweep(dir);
     }
-    let new = dir.join(format!(".{id}.counters"));
-    let file = create(&new)?;
+    let (new, file) = create(dir, id)?;
     let mapped = reserve(&file).and_then(|()| pages::map(Some(file.as_fd())));
     let renamed = mapped.and_then(|pages| name(&new, dir, id).map(|()| pages));
     renamed.inspect_err(|_| drop(fs::remove_file(new)))
@@ -49,19 +48,14 @@ fn reserve(file: &File) -> io::Result<()> {
     }
 }
 
-/// Makes a file that everybody may read. The directory may be open to all users: what another one
-/// has put there under this name, a link to some file of ours perhaps, is not followed.
-fn create(path: &Path) -> io::Result<File> {
-    let create = || File::options().read(true).write(true).create_new(true).open(path);
-    let file = match create() {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(path)?;
-            create()?
-        }
-        created => created?,
-    };
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    Ok(file)
+/// Makes a file that everybody may read, under a name for the moment. The directory may be open to
+/// all users: nobody can tell the name before, and what is there by chance is not followed.
+fn create(dir: &Path, id: u32) -> io::Result<(PathBuf, File)> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let path = dir.join(format!(".{id}-{}.counters", since.as_nanos()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    file.set_permissions(Permissions::from_mode(LIVING_MODE))?;
+    Ok((path, file))
 }
 
 /// Whether the process of this number sweeps: one of [`SWEEP_INTERVAL`], whatever the distance of
@@ -79,8 +73,8 @@ fn sweep(dir: &Path) {
     let mut ended: Vec<_> =
         entries.flatten().take(SWEPT_AT_ONCE_MAX).filter_map(|entry| of_ended(&entry)).collect();
     ended.sort_unstable_by(|one, other| other.cmp(one));
-    for (index, (modified, path)) in ended.into_iter().enumerate() {
-        let is_old = modified.elapsed().is_ok_and(|age| age > KEPT_AFTER_END);
+    for (index, (found, _, path)) in ended.into_iter().enumerate() {
+        let is_old = found.elapsed().is_ok_and(|age| age > KEPT_AFTER_END);
         if is_old || index >= ENDED_KEPT_MAX {
             // Fails where the file is another user's, who may keep it.
             let _ = fs::remove_file(path);
@@ -88,16 +82,29 @@ fn sweep(dir: &Path) {
     }
 }
 
-/// When the counters of an ended process were last written, and where they are; nothing if they are
-/// no such file.
-fn of_ended(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
+/// When an ended process was first found to have ended, when its file was last written before, and
+/// where that is; nothing if it is no such file.
+///
+/// Stores into mapped memory do not tell a file when it was written, at least not on tmpfs. So the
+/// first sweep behind the end of a process says it: it makes the file one that is not written to.
+fn of_ended(entry: &DirEntry) -> Option<(SystemTime, SystemTime, PathBuf)> {
     let path = entry.path();
     let is_ours = path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION);
-    let pid = path.file_stem()?.to_str()?.split('-').next()?.parse().ok()?;
+    let stem = path.file_stem()?.to_str()?;
+    let pid = stem.strip_prefix('.').unwrap_or(stem).split('-').next()?.parse().ok()?;
     if !is_ours || !has_ended(pid) {
         return None;
     }
-    Some((entry.metadata().ok()?.modified().ok()?, path))
+    let metadata = entry.metadata().ok()?;
+    let (written, now) = (metadata.modified().ok()?, SystemTime::now());
+    let mark = || {
+        let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        file.set_modified(now)?;
+        file.set_permissions(Permissions::from_mode(ENDED_MODE))
+    };
+    // Error: it is another user's, who finds that it has ended.
+    let is_new = metadata.permissions().mode() & 0o777 != ENDED_MODE && mark().is_ok();
+    Some((if is_new { now } else { written }, written, path))
 }
 
 /// When a process started, in clock ticks after boot.
@@ -106,6 +113,10 @@ pub(super) fn started_ticks(pid: u32) -> Option<u64> {
     // The name before the parenthesis may hold anything.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
+
+/// The permissions of a process's file, and those of one that was found to have ended.
+const LIVING_MODE: u32 = 0o644;
+const ENDED_MODE: u32 = 0o444;
 
 /// How long the counters of an ended process can still be read at most.
 const KEPT_AFTER_END: Duration = Duration::from_secs(24 * 60 * 60);
@@ -146,11 +157,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let precious = dir.path().join("precious");
         fs::write(&precious, "words").unwrap();
-        let temporary = dir.path().join(format!(".{}.counters", process::id()));
         let path = dir.path().join(format!("{}.counters", process::id()));
-        for name in [&temporary, &path] {
-            std::os::unix::fs::symlink(&precious, name).unwrap();
-        }
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
         map(dir.path()).unwrap();
         assert_eq!(fs::read_to_string(precious).unwrap(), "words");
         let metadata = fs::symlink_metadata(path).unwrap();
@@ -170,26 +178,34 @@ mod tests {
     }
 
     #[test]
-    fn only_what_ended_long_ago_is_swept_away() {
+    fn what_ended_long_ago_is_swept_away_and_not_what_began_then() {
         let dir = tempfile::tempdir().unwrap();
         // No process has so high a number: /proc/sys/kernel/pid_max is 2^22 at most.
-        let [old, new, stranger] = ["4194305-7.counters", "4194306.counters", "notes.counters"]
-            .map(|name| {
-                let path = dir.path().join(name);
-                fs::write(&path, "").unwrap();
-                path
-            });
-        let living = dir.path().join(format!("{}.counters", process::id()));
-        fs::write(&living, "").unwrap();
-        let long_ago = std::time::SystemTime::now() - 2 * KEPT_AFTER_END;
-        for path in [&old, &stranger, &living] {
-            File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
-        }
+        let names = [
+            "4194305-7.counters",
+            "4194306.counters",
+            ".4194307-1.counters",
+            "notes.counters",
+            &format!("{}.counters", process::id()),
+        ];
+        let paths = names.map(|name| dir.path().join(name));
+        let exist = || paths.each_ref().map(|path| path.exists());
+        let age = || {
+            let long_ago = SystemTime::now() - 2 * KEPT_AFTER_END;
+            for path in paths.iter().filter(|path| path.exists()) {
+                File::open(path).unwrap().set_modified(long_ago).unwrap();
+            }
+        };
+        paths.iter().for_each(|path| fs::write(path, "").unwrap());
+        age();
+        // Written for the last time long ago, which says nothing of when it ended.
         sweep(dir.path());
-        assert_eq!(
-            [&old, &new, &stranger, &living].map(|path| path.exists()),
-            [false, true, true, true]
-        );
+        assert_eq!(exist(), [true; 5]);
+        sweep(dir.path());
+        assert_eq!(exist(), [true; 5], "found a moment ago");
+        age();
+        sweep(dir.path());
+        assert_eq!(exist(), [false, false, false, true, true]);
     }
 
     #[test]
