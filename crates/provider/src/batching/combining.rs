@@ -155,7 +155,7 @@ impl Generation {
         match (started, lane) {
             (Ok(lifeline), Some(lane)) => lane.lifeline = lifeline,
             (Err(error), lane) => {
-                say(&format!("no lane process: {error}; each worker makes its own signatures"));
+                say(&format!("no lane process: {error}; workers make their own signatures"));
                 *lane = None;
             }
             (Ok(_), None) => {}

@@ -56,12 +56,16 @@ pub(super) fn run(request: Request, job: NonNull<AsyncJob>) -> Answer {
     let pauses = if signal.prepare(request.libcrypto(), job, &request) { PAUSES_MAX } else { 0 };
     for _ in 0..pauses {
         let paused = pause(request.libcrypto());
+        // In a child the request is still there, but its helper is not, which may have held the
+        // lock of the answer when the process was forked.
+        if !process::is_current(process) {
+            break;
+        }
         if let Some(answer) = request.answer().take() {
             signal.acknowledge();
             return answer;
         }
-        // In a child the request is still there, but its helper is not.
-        if !paused || !process::is_current(process) {
+        if !paused {
             break;
         }
     }

@@ -38,6 +38,8 @@ unsafe impl Sync for Callback {}
 
 /// Our entry in a wait context. It is made once for each, and ends with it.
 struct Line {
+    /// The process in which it was made.
+    process: u64,
     /// An eventfd, from when an owner without a callback has to wait.
     event: OnceLock<File>,
     state: Mutex<State>,
@@ -51,15 +53,7 @@ struct State {
     /// The wait context still exists.
     open: bool,
     /// Threads that are in its callback, for which it has to exist.
-    callers: Vec<Caller>,
-}
-
-/// A thread that calls a callback. After a fork the child still lists its parent's threads; they
-/// never return, so `close` ignores them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Caller {
-    process: u64,
-    thread: libc::pthread_t,
+    callers: Vec<libc::pthread_t>,
 }
 
 impl Signal {
@@ -139,21 +133,15 @@ impl Callback {
     }
 }
 
-impl Caller {
-    fn this() -> Self {
-        // SAFETY: concerns the calling thread.
-        Caller { process: process::identity(), thread: unsafe { libc::pthread_self() } }
-    }
-
-    /// Whether this is another thread of the same process.
-    fn is_beside(self, other: Caller) -> bool {
-        self.process == other.process && self.thread != other.thread
-    }
+fn this_thread() -> libc::pthread_t {
+    // SAFETY: concerns the calling thread.
+    unsafe { libc::pthread_self() }
 }
 
 impl Line {
     fn new() -> Self {
         Line {
+            process: process::identity(),
             event: OnceLock::new(),
             state: Mutex::new(State { open: true, callers: Vec::new() }),
             returned: Condvar::new(),
@@ -166,13 +154,13 @@ impl Line {
     }
 
     /// The calling thread is about to call the callback; nothing if the wait context is freed.
-    fn enter_callback(&self) -> Option<Caller> {
-        let (this, mut state) = (Caller::this(), self.state());
+    fn enter_callback(&self) -> Option<libc::pthread_t> {
+        let (this, mut state) = (this_thread(), self.state());
         state.open.then(|| state.callers.push(this))?;
         Some(this)
     }
 
-    fn leave_callback(&self, this: Caller) {
+    fn leave_callback(&self, this: libc::pthread_t) {
         let mut state = self.state();
         if let Some(place) = state.callers.iter().position(|caller| *caller == this) {
             state.callers.swap_remove(place);
@@ -183,12 +171,20 @@ impl Line {
         }
     }
 
+    /// Whether it was made in this process. The helper of a parent may have held the lock of one
+    /// that was inherited, and the parent's threads never return from its callback here.
+    fn is_of_this_process(&self) -> bool {
+        self.process == process::identity()
+    }
+
     /// The wait context is being freed: waits until other threads have left its callback.
     fn close(&self) {
-        let (this, mut state) = (Caller::this(), self.state());
+        if !self.is_of_this_process() {
+            return;
+        }
+        let (this, mut state) = (this_thread(), self.state());
         state.open = false;
-        let is_called =
-            |state: &mut State| state.callers.iter().any(|caller| caller.is_beside(this));
+        let is_called = |state: &mut State| state.callers.iter().any(|caller| *caller != this);
         drop(self.returned.wait_while(state, is_called));
     }
 
@@ -201,7 +197,7 @@ impl Line {
             return None;
         }
         // SAFETY: what stands under our name was lent by `enter`.
-        unsafe { share(line) }
+        unsafe { share(line) }.filter(|line: &Arc<Self>| line.is_of_this_process())
     }
 
     fn enter(self: &Arc<Self>, libcrypto: &Libcrypto, job: NonNull<AsyncJob>) -> bool {

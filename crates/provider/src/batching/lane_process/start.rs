@@ -51,7 +51,9 @@ pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
         return Err("no room with lanes is open to RSA".to_owned());
     }
     if threads() != Some(1) {
-        return Err("the program has several threads where it forks".to_owned());
+        return Err(
+            "the program has several threads where it forks; leave out --lane-cpus".to_owned()
+        );
     }
     let user = config().lane_user.as_ref().map(|user| User::named(user.name())).transpose()?;
     let [lifeline, held] = pipe().map_err(|error| format!("no pipe to it: {error}"))?;
@@ -104,8 +106,16 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
             }
             continue;
         }
+        if child < 0 {
+            generation.lane_process_has_ended();
+            return say("the system allows no lane process; workers make their own signatures");
+        }
         let Some(ended) = process_descriptor(child) else {
-            return say("the lane process cannot be watched; workers make their own signatures");
+            kill(child);
+            wait(child);
+            generation.lane_process_has_ended();
+            return say("the lane process cannot be watched (pidfd_open fails: Linux before 5.3, \
+                        or a seccomp filter); workers make their own signatures");
         };
         if mem::take(&mut is_first) {
             stop_speaking(generation);
@@ -301,6 +311,11 @@ fn wait(child: c_int) -> Option<c_int> {
     // SAFETY: a child of this process, and a place to write to.
     let waited = unsafe { libc::waitpid(child, &raw mut status, libc::__WALL) };
     (waited == child && libc::WIFEXITED(status)).then(|| libc::WEXITSTATUS(status))
+}
+
+fn kill(child: c_int) {
+    // SAFETY: numbers; the child was not waited for.
+    unsafe { libc::kill(child, libc::SIGKILL) };
 }
 
 /// A descriptor that becomes readable when a child has ended.
