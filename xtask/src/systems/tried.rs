@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::System;
-use crate::workspace::Workspace;
 use crate::archive::{self, Archive};
+use crate::workspace::Workspace;
 use crate::{chroot, shell};
 
 /// How long one may take, which is started twelve times.
