@@ -130,9 +130,9 @@ fn keys_ahead(plan: &Plan, stint: &Stint, threads: usize) -> usize {
 }
 
 /// Has `client` carry out each of `plans` on a thread of its own, pinned to `cpus` in turn, while
-/// the calling thread does `meanwhile` with what they send. Where one fails or panics, `failed` is
-/// set; the others are to end then. What comes of each is in the order of their plans, but causes
-/// come before mere interruptions.
+/// the calling thread does `meanwhile` with what they send. Where one of all these fails or panics,
+/// `failed` is set, and clients are to end. Of what comes of each, causes stand before mere
+/// interruptions.
 pub fn on_threads<N: Send, T: Send, R>(
     plans: &[Plan],
     cpus: &[usize],
@@ -161,13 +161,14 @@ pub fn on_threads<N: Send, T: Send, R>(
             clients.push(thread.inspect_err(|_| failed.store(true, Ordering::Relaxed))?);
         }
         drop(sender);
-        let done = meanwhile(news);
+        let done = catch_unwind(AssertUnwindSafe(|| meanwhile(news)));
+        failed.fetch_or(done.is_err(), Ordering::Relaxed);
         let join = |client: thread::ScopedJoinHandle<'_, thread::Result<_>>| {
             client.join().flatten().unwrap_or_else(|panic| resume_unwind(panic))
         };
         let mut ends: Vec<_> = clients.into_iter().map(join).collect();
         ends.sort_by_key(|end| matches!(end, Err(LoadError::Interrupted)));
-        Ok((done, ends))
+        Ok((done.unwrap_or_else(|panic| resume_unwind(panic)), ends))
     })
 }
 
@@ -378,6 +379,15 @@ mod tests {
         }));
         assert!(ended.is_err(), "the panic is passed on");
         assert_eq!(there, 2);
+    }
+
+    #[test]
+    fn where_the_observer_panics_the_clients_end() {
+        let plan = plan(Pace::Closed { connections: 1, ramp: Duration::ZERO });
+        let (stint, stop) = (stint(0, Duration::ZERO), AtomicBool::new(false));
+        let observe = |_: Option<&()>| panic!("a defect");
+        let run = || run_plan(&plan, &stint, &stop, observe).map(drop);
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "the panic is passed on");
     }
 
     #[test]
