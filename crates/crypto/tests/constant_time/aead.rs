@@ -11,9 +11,9 @@ use widelane_testkit::trace::{Tracing, trace};
 const LENGTHS_GCM: [usize; 6] = [40, 64, 120, 250, 500, 2100];
 
 /// The same of ChaCha20-Poly1305: at least one length for each branch of `start_by`, on every kind
-/// of CPU that `Ways` tells apart, and for each kind of turn behind it. In 512 bits a chunk has 1024
-/// bytes and may come behind 1216, and the first one that is sealed has fewer groups beside it than
-/// the second.
+/// of CPU that `Ways` tells apart, and for each kind of turn behind it. In 512 bits a chunk has
+/// 1024 bytes and may come behind 1216, and the first one that is sealed has fewer groups beside it
+/// than the second.
 const LENGTHS_CHACHA: [usize; 13] =
     [10, 70, 200, 330, 450, 520, 580, 1030, 1220, 1480, 2250, 3080, LONGEST];
 const LONGEST: usize = 3650;
