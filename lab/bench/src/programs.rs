@@ -115,7 +115,8 @@ impl Programs {
         nginx_version(self.nginx.as_deref()?)
     }
 
-    /// The words that run nginx by a configuration in a directory, with its errors on standard error.
+    /// The words that run nginx by a configuration in a directory, with its errors on standard
+    /// error.
     pub fn nginx_words(
         &self,
         directory: &Path,

@@ -1,4 +1,4 @@
-//! Threads of clients: client pools, a warm-up, a window at whose edges the calling thread observes.
+//! Threads of clients: pools, a warm-up, a window at whose edges the calling thread observes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
