@@ -150,7 +150,7 @@ impl Load {
             let gigabits = self.gigabits_per_s;
             facts.push(("Bodies", format!("{} bytes, {gigabits:.3} Gbit/s", self.body_bytes)));
         }
-        let apart = if self.errors.is_empty() { "" } else { "; no latency below is theirs" };
+        let apart = if self.errors.is_empty() { "" } else { "; the latencies leave these out" };
         facts.push(("Failed", format!("{}{apart}", self.failures())));
         facts.push(("Unfinished", self.unfinished.to_string()));
         let each = self.client_cpu_us_per_handshake;
