@@ -1,5 +1,5 @@
-//! A Debian or Ubuntu in a directory, made by debootstrap and entered with processes, mounts and a network of
-//! its own, so that nothing of what runs in it stays behind.
+//! A Debian or Ubuntu in a directory, made by debootstrap and entered with processes, mounts and a
+//! network of its own, so that nothing of what runs in it stays behind.
 
 use std::fs;
 use std::path::Path;

@@ -4,6 +4,7 @@ mod archive;
 mod asan;
 mod certificates;
 mod chroot;
+mod confined;
 mod containers;
 mod ct;
 mod deb;
@@ -51,6 +52,9 @@ enum Chore {
     Asan,
     /// Compares nginx with very many certificates to itself, natively and accelerated
     Certificates(certificates::Arguments),
+    /// Boots Debian with AppArmor and with SELinux in a virtual machine, and checks what a confined
+    /// nginx does there. As root, with debootstrap and QEMU
+    Confined(confined::Arguments),
     /// Runs a server and its exporter in hardened containers. As root, with runc
     Containers,
     /// Looks for side channels wherever secrets are handled, and proves that it would see one.
@@ -122,6 +126,7 @@ fn run(chore: Chore, workspace: &Workspace) -> Result<()> {
     match chore {
         Chore::Asan => asan::run(workspace),
         Chore::Certificates(arguments) => certificates::run(workspace, &arguments),
+        Chore::Confined(arguments) => confined::run(workspace, &arguments),
         Chore::Containers => containers::test(workspace),
         Chore::Ct(arguments) => ct::run(workspace, &arguments),
         Chore::Deb(arguments) => deb::run(workspace, &arguments),

@@ -1,5 +1,5 @@
-//! What the servers of Debian and Ubuntu gain on each release: chroots made from their packages, the
-//! tests of servers and `widelane compare` in them, and the tables of
+//! What the servers of Debian and Ubuntu gain on each release: chroots made from their packages,
+//! the tests of servers and `widelane compare` in them, and the tables of
 //! docs/operate/compatibility.md.
 
 mod page;

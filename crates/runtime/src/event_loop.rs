@@ -140,8 +140,8 @@ impl EventLoop {
             .ok()
     }
 
-    /// Of the suspended handshakes none goes on unless the program calls for it. If this process was
-    /// forked, they are its parent's: both would write to the same socket.
+    /// Of the suspended handshakes none goes on unless the program calls for it. If this process
+    /// was forked, they are its parent's: both would write to the same socket.
     fn leave(&self) {
         self.closing(Closing::leave);
         self.keep_ready(|_| false);

@@ -111,19 +111,28 @@ impl Drop for Server {
     }
 }
 
-/// A key and a certificate of its own, for localhost.
+/// A key and a certificate for localhost, with that of the authority which has issued it. Where a
+/// server has only its own, libssl builds a chain in each handshake.
 fn make_identity(key: Key, directory: &Path) -> Result<()> {
-    let (key_file, certificate) = (directory.join("key.pem"), directory.join("certificate.pem"));
-    let mut openssl = Command::new("openssl");
-    openssl.args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
-    match key {
-        Key::EcdsaP256 => openssl.args(["-newkey", "ec", "-pkeyopt", "group:P-256"]),
-        Key::Rsa2048 => openssl.args(["-newkey", "rsa:2048"]),
+    let path = |name: &str| directory.join(name);
+    let request = |name: &str, key_file: &Path, certificate: &Path| {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-nodes", "-days", "2", "-subj", &format!("/CN={name}")]);
+        match key {
+            Key::EcdsaP256 => openssl.args(["-newkey", "ec", "-pkeyopt", "group:P-256"]),
+            Key::Rsa2048 => openssl.args(["-newkey", "rsa:2048"]),
+        };
+        openssl.arg("-keyout").arg(key_file).arg("-out").arg(certificate).stderr(Stdio::null());
+        openssl
     };
-    openssl.arg("-keyout").arg(&key_file).arg("-out").arg(&certificate);
-    run_command(openssl.stderr(Stdio::null()))?;
-    let bundle = [fs::read(&certificate)?, fs::read(&key_file)?].concat();
-    Ok(fs::write(directory.join("bundle.pem"), bundle)?)
+    let (issuer_key, issuer) = (path("issuer-key.pem"), path("issuer.pem"));
+    run_command(&mut request("issuer", &issuer_key, &issuer))?;
+    let (key_file, certificate) = (path("key.pem"), path("certificate.pem"));
+    let mut leaf = request("localhost", &key_file, &certificate);
+    run_command(leaf.arg("-CA").arg(&issuer).arg("-CAkey").arg(&issuer_key))?;
+    let bundle =
+        [certificate, issuer, key_file].iter().map(fs::read).collect::<Result<Vec<_>, _>>();
+    Ok(fs::write(path("bundle.pem"), bundle?.concat())?)
 }
 
 /// The program's name, and its configuration.

@@ -82,6 +82,9 @@ const HIDING: [(&str, &[&str]); 2] =
 
 const PRELOAD: &str = "LD_PRELOAD";
 
+/// What lets confined services map their counters, as the packages install it.
+const SELINUX_MODULE: &str = "/usr/share/widelane/widelane.cil";
+
 impl Unit {
     /// Reads a service's unit and all drop-ins but ours.
     pub fn find(root: &Path, name: &str) -> anyhow::Result<Self> {
@@ -224,8 +227,15 @@ impl Unit {
                 command("disable", root, &self.name)
             )
         });
+        let confined = (is_enforcing(root) && !has_selinux_module(root)).then(|| {
+            format!(
+                "SELinux is enforcing: if it confines {program}, that may not map its counters, \
+                 and neither `widelane status` nor `widelane top` shows it. As root: semodule -i \
+                 {SELINUX_MODULE}"
+            )
+        });
         let remarks = remark.into_iter().chain(unread).chain(closed).chain(rooted).chain(kept);
-        remarks.chain(uncounted).chain(costly).collect()
+        remarks.chain(uncounted).chain(confined).chain(costly).collect()
     }
 
     /// Which of [`PROCESS_PER_CONNECTION`] it is, if it is one.
@@ -418,6 +428,21 @@ pub fn command(verb: &str, root: &Path, name: &str) -> String {
 /// A service's name as a shell takes it.
 pub fn in_shell(name: &str) -> String {
     if name.contains('\\') { format!("'{name}'") } else { name.to_owned() }
+}
+
+/// Whether SELinux enforces its policy.
+fn is_enforcing(root: &Path) -> bool {
+    let path = below(root, Path::new("/sys/fs/selinux/enforce"));
+    fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+}
+
+/// Whether [`SELINUX_MODULE`] is installed in a policy, of whatever name and priority. Only root
+/// may look.
+fn has_selinux_module(root: &Path) -> bool {
+    let entries = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
+    entries(below(root, Path::new("/var/lib/selinux")))
+        .flat_map(|policy| entries(policy.path().join("active/modules")))
+        .any(|priority| priority.path().join("widelane").exists())
 }
 
 /// Whether systemd reads a file after our drop-in.

@@ -499,3 +499,16 @@ fn a_service_that_is_not_there_or_masked_is_told() {
     let error = Unit::find(system.0.path(), "other").unwrap_err().to_string();
     assert!(error.contains("no service other") && error.contains("widelane run"), "{error}");
 }
+
+#[test]
+fn where_selinux_enforces_its_policy_the_module_is_named_until_it_is_installed() {
+    let system = System::new(UNIT);
+    let named = || system.remarks().iter().any(|remark| remark.contains("widelane.cil"));
+    assert!(!named());
+    system.write("sys/fs/selinux/enforce", "0");
+    assert!(!named());
+    system.write("sys/fs/selinux/enforce", "1");
+    assert!(named());
+    system.write("var/lib/selinux/targeted/active/modules/400/widelane/cil", "");
+    assert!(!named());
+}
