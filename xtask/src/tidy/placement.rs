@@ -291,7 +291,7 @@ const PLACES: &[Placement] = &[
             "crates/provider/src/counters/file.rs", // how old files of counters are
             "crates/runtime/src/event_loop/mailbox.rs", // a deadline of its tests
             "crates/runtime/src/event_loop/waiting.rs", // when the timeout of a program ends
-            "crates/runtime/src/random.rs",             // how old random bytes are
+            "crates/runtime/src/random.rs",         // how old random bytes are
             "lab/cli/src",
             "lab/fleet/src",
             "lab/loadgen/src",
