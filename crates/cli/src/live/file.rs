@@ -281,7 +281,7 @@ mod tests {
         let place = Place::new();
         fs::write(place.path(), file()).unwrap();
         fs::write(place.0.path().join("notes.txt"), "").unwrap();
-        fs::write(place.0.path().join(".1.counters"), "").unwrap();
+        fs::write(place.0.path().join(".1-5.counters"), "").unwrap();
         let mut other = Command::new("sleep").arg("60").spawn().unwrap();
         fs::write(place.0.path().join(format!("{}.counters", other.id())), "short").unwrap();
         let mut ended = file();

@@ -4,7 +4,7 @@
 use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
@@ -70,8 +70,9 @@ fn sweeps(id: u32) -> bool {
 /// reloads often starts many, and some start one for each connection.
 fn sweep(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
-    let mut ended: Vec<_> =
-        entries.flatten().take(SWEPT_AT_ONCE_MAX).filter_map(|entry| of_ended(&entry)).collect();
+    let now = SystemTime::now();
+    let entries = entries.flatten().take(SWEPT_AT_ONCE_MAX);
+    let mut ended: Vec<_> = entries.filter_map(|entry| of_ended(&entry, now)).collect();
     ended.sort_unstable_by(|one, other| other.cmp(one));
     for (index, (found, _, path)) in ended.into_iter().enumerate() {
         let is_old = found.elapsed().is_ok_and(|age| age > KEPT_AFTER_END);
@@ -87,7 +88,7 @@ fn sweep(dir: &Path) {
 ///
 /// Stores into mapped memory do not tell a file when it was written, at least not on tmpfs. So the
 /// first sweep behind the end of a process says it: it makes the file one that is not written to.
-fn of_ended(entry: &DirEntry) -> Option<(SystemTime, SystemTime, PathBuf)> {
+fn of_ended(entry: &DirEntry, now: SystemTime) -> Option<(SystemTime, SystemTime, PathBuf)> {
     let path = entry.path();
     let is_ours = path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION);
     let stem = path.file_stem()?.to_str()?;
@@ -95,16 +96,25 @@ fn of_ended(entry: &DirEntry) -> Option<(SystemTime, SystemTime, PathBuf)> {
     if !is_ours || !has_ended(pid) {
         return None;
     }
-    let metadata = entry.metadata().ok()?;
-    let (written, now) = (metadata.modified().ok()?, SystemTime::now());
-    let mark = || {
-        let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(&path)?;
-        file.set_modified(now)?;
-        file.set_permissions(Permissions::from_mode(ENDED_MODE))
-    };
-    // Error: it is another user's, who finds that it has ended.
-    let is_new = metadata.permissions().mode() & 0o777 != ENDED_MODE && mark().is_ok();
+    let written = entry.metadata().ok()?.modified().ok()?;
+    // Not marked: it was before, or is another user's, who finds that it has ended.
+    let is_new = mark(&path, now).unwrap_or(false);
     Some((if is_new { now } else { written }, written, path))
+}
+
+/// Marks a file whose process has ended; false if it is not one that a process has made. It neither
+/// follows a link nor waits, whatever another user has put there.
+fn mark(path: &Path, now: SystemTime) -> io::Result<bool> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = File::options().write(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    let mode = metadata.permissions().mode() & 0o7777;
+    if !metadata.is_file() || metadata.nlink() != 1 || mode != LIVING_MODE {
+        return Ok(false);
+    }
+    file.set_modified(now)?;
+    file.set_permissions(Permissions::from_mode(ENDED_MODE))?;
+    Ok(true)
 }
 
 /// When a process started, in clock ticks after boot.
@@ -132,8 +142,8 @@ const SWEPT_AT_ONCE_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
     use std::mem::offset_of;
-    use std::os::unix::fs::MetadataExt;
 
     use super::*;
     use crate::counters::Pages;
@@ -196,11 +206,24 @@ mod tests {
                 File::open(path).unwrap().set_modified(long_ago).unwrap();
             }
         };
-        paths.iter().for_each(|path| fs::write(path, "").unwrap());
+        for path in &paths {
+            fs::write(path, "").unwrap();
+            fs::set_permissions(path, Permissions::from_mode(LIVING_MODE)).unwrap();
+        }
+        // What others may have put there is neither waited for nor opened to all.
+        let [pipe, private] =
+            ["4194308", "4194309"].map(|id| dir.path().join(format!("{id}.counters")));
+        let pipe_name = CString::new(pipe.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: a C string.
+        assert_eq!(unsafe { libc::mkfifo(pipe_name.as_ptr(), 0o644) }, 0);
+        fs::write(&private, "").unwrap();
+        fs::set_permissions(&private, Permissions::from_mode(0o600)).unwrap();
         age();
         // Written for the last time long ago, which says nothing of when it ended.
         sweep(dir.path());
         assert_eq!(exist(), [true; 5]);
+        let mode = fs::metadata(&private).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
         sweep(dir.path());
         assert_eq!(exist(), [true; 5], "found a moment ago");
         age();
