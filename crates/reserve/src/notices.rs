@@ -21,21 +21,24 @@ fn without_sigpipe(write: impl FnOnce()) {
             // SAFETY: no signal is in a set of zeroes.
             unsafe { set.assume_init() }
         });
-    // SAFETY: our own sets; the mask is this thread's, and the signal is blocked when it is taken
-    // back. One that was pending before is the program's.
-    unsafe {
-        libc::sigaddset(&mut sigpipe, libc::SIGPIPE);
-        libc::sigpending(&mut pending);
-        if libc::sigismember(&pending, libc::SIGPIPE) == 1
-            || libc::pthread_sigmask(libc::SIG_BLOCK, &sigpipe, &mut former) != 0
-        {
-            return write();
-        }
-        write();
-        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        libc::sigtimedwait(&sigpipe, ptr::null_mut(), &at_once);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &former, ptr::null_mut());
+    // SAFETY: our own set.
+    unsafe { libc::sigaddset(&mut sigpipe, libc::SIGPIPE) };
+    // SAFETY: our own set.
+    unsafe { libc::sigpending(&mut pending) };
+    // SAFETY: our own set.
+    let was_pending = unsafe { libc::sigismember(&pending, libc::SIGPIPE) == 1 };
+    // One that was pending before is the program's, and blocked.
+    if was_pending {
+        return write();
     }
+    // SAFETY: our own sets, and the mask of this thread.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &sigpipe, &mut former) };
+    write();
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: our own set and time; nothing is asked about the signal.
+    unsafe { libc::sigtimedwait(&sigpipe, ptr::null_mut(), &at_once) };
+    // SAFETY: the mask that this thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &former, ptr::null_mut()) };
 }
 
 /// Notices, each of which is written at most once per server.
@@ -103,15 +106,13 @@ mod tests {
         // SAFETY: the child calls nothing that needs other threads, and leaves by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: as above.
-            unsafe {
-                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-                libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO);
-                say("nobody reads this");
-                let mut mask = MaybeUninit::zeroed().assume_init();
-                libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &mut mask);
-                libc::_exit(libc::sigismember(&mask, libc::SIGPIPE));
-            }
+            // SAFETY: a signal and what it does by default.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+            // SAFETY: two descriptors.
+            unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) };
+            say("nobody reads this");
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(0) };
         }
         let mut status = -1;
         // SAFETY: waits for our child.

@@ -20,7 +20,7 @@ thread_local! {
 /// ends when it is cancelled, which is not told apart.
 pub(crate) fn ends_with_process() -> bool {
     // SAFETY: no precondition.
-    let is_first = unsafe { libc::gettid() == libc::getpid() };
+    let is_first = unsafe { libc::gettid() }.cast_unsigned() == process::id();
     HAS_CALLED_EXIT.load(Ordering::Relaxed) || is_first && !LEAVES_PROCESS.get()
 }
 

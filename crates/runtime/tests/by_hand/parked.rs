@@ -619,17 +619,21 @@ fn scenario_exit() {
 /// test does not let it through.
 fn end_thread() -> ! {
     let mut stack = vec![0_u8; 1 << 20];
-    // SAFETY: a context with a stack that stays, whose function takes a null pointer.
-    unsafe {
-        let mut context: libc::ucontext_t = std::mem::zeroed();
-        libc::getcontext(&mut context);
-        context.uc_stack.ss_sp = stack.as_mut_ptr().cast();
-        context.uc_stack.ss_size = stack.len();
-        let function: unsafe extern "C-unwind" fn(*mut c_void) -> ! = pthread_exit;
-        let function = std::mem::transmute::<_, extern "C" fn()>(function);
-        libc::makecontext(&mut context, function, 1, 0);
-        libc::setcontext(&context);
-    }
+    // SAFETY: zeroes are a context for `getcontext` to fill.
+    let mut context: libc::ucontext_t = unsafe { std::mem::zeroed() };
+    // SAFETY: our own context.
+    unsafe { libc::getcontext(&mut context) };
+    context.uc_stack.ss_sp = stack.as_mut_ptr().cast();
+    context.uc_stack.ss_size = stack.len();
+    let exit: unsafe extern "C-unwind" fn(*mut c_void) -> ! = pthread_exit;
+    // SAFETY: `makecontext` calls it with the argument that it is given, a null pointer.
+    let exit = unsafe {
+        std::mem::transmute::<unsafe extern "C-unwind" fn(*mut c_void) -> !, extern "C" fn()>(exit)
+    };
+    // SAFETY: a context with a stack that stays.
+    unsafe { libc::makecontext(&mut context, exit, 1, 0) };
+    // SAFETY: made above.
+    unsafe { libc::setcontext(&context) };
     unreachable!("the context ends the thread");
 }
 
