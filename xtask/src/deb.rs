@@ -1,4 +1,4 @@
-//! The Debian packages: built with cargo-deb, tried on a fresh Debian in a chroot.
+//! The Debian packages: built with cargo-deb, tried on a fresh Debian or Ubuntu in a chroot.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub struct Arguments {
     /// Takes the packages that an earlier run has built
     #[arg(long)]
     built: bool,
-    /// The releases of Debian that the packages are tried on
+    /// The releases of Debian and Ubuntu that the packages are tried on, by their code names
     #[arg(long, value_delimiter = ',', default_value = "bookworm,trixie", requires = "check")]
     suites: Vec<String>,
 }

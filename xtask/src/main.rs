@@ -94,8 +94,8 @@ enum Chore {
     /// Checks licences and advisories of dependencies, and lists them all (SBOM); with --reproduce
     /// builds what the package holds twice and compares.
     Supply(supply::Arguments),
-    /// Runs tests and comparisons of Debian's servers in chroots of its releases, and writes the
-    /// tables of docs/operate/compatibility.md. Takes minutes
+    /// Runs tests and comparisons of servers in chroots of Debian's and Ubuntu's releases, and
+    /// writes the tables of docs/operate/compatibility.md. Takes minutes
     Systems(systems::Arguments),
     /// Makes an archive with a script that installs it, for systems without Debian's packages
     Tarball(tarball::Arguments),
