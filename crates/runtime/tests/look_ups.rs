@@ -112,15 +112,24 @@ fn locks_of<T>(work: impl FnOnce() -> T) -> (usize, usize) {
 
 /// Reader locks that the server's part may take. OpenSSL 3.0 takes some 300 by itself, and 30 of
 /// writers, 3.5 some 120 and none.
+///
+/// Debian's from 3.5 on and all of Ubuntu's are linked so that libcrypto's own calls do not come by
+/// us: only libssl's are answered with what is kept.
 fn readers_max() -> usize {
     match openssl::version::number() {
         // Where operations cannot be batched, the default provider does more of it.
         _ if !has_lanes() => 120,
-        // 54 with 3.5, 67 with 3.6: Debian links their libcrypto so that its own calls do not come
-        // by us.
+        // 54 with 3.5, 67 with 3.6.
         0x3050_0000.. => 70,
+        // 154 with 3.0.13.
+        _ if is_ubuntu() => 160,
         _ => 50,
     }
+}
+
+fn is_ubuntu() -> bool {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    release.lines().any(|line| line == "ID=ubuntu")
 }
 
 /// The server's part of a handshake of TLS 1.3, up to where it waits for the client, on an event

@@ -171,6 +171,8 @@ const GROUP: u16 = 0x11ec;
 const LAST_COEFFICIENT: usize = 1150;
 const ON_CURVE: usize = 1184;
 
+const OPENSSL_3_0_13: i64 = 0x3000_00d0;
+
 #[test]
 fn bad_shares_are_refused_and_harm_none_beside_them() {
     let (_authority, identity) = localhost();
@@ -185,17 +187,20 @@ fn bad_shares_are_refused_and_harm_none_beside_them() {
     zeros[ON_CURVE..].fill(0);
     unreduced[LAST_COEFFICIENT..ON_CURVE - 32].fill(0xff);
     let illegal_parameter = Answer::Alert(47);
+    // The provider refuses zeros where it encapsulates, and libssl chooses the alert: that of
+    // Ubuntu 22.04 and 24.04 says `internal_error`.
+    let of_zeros = match openssl::version::number() {
+        ..=OPENSSL_3_0_13 => Answer::Alert(80),
+        _ => illegal_parameter,
+    };
     let cases = [
         (vec![with(right)], vec![Answer::Hello]),
-        (vec![with(&zeros)], vec![illegal_parameter]),
+        (vec![with(&zeros)], vec![of_zeros]),
         (vec![with(right)], vec![Answer::Hello]),
         (vec![with(&unreduced)], vec![illegal_parameter]),
         (vec![with(&right[1..])], vec![illegal_parameter]),
         (vec![client_hello(&[GROUP], &[]), with(right)], vec![Answer::Retry(GROUP), Answer::Hello]),
-        (
-            vec![client_hello(&[GROUP], &[]), with(&zeros)],
-            vec![Answer::Retry(GROUP), illegal_parameter],
-        ),
+        (vec![client_hello(&[GROUP], &[]), with(&zeros)], vec![Answer::Retry(GROUP), of_zeros]),
     ];
     // All at once, so that good and bad ones share batches.
     let clients: Vec<_> = (0..8)
