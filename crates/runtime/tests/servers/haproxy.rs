@@ -104,6 +104,7 @@ fn the_master_reloads_into_accelerated_workers_and_its_programs_see_none_of_it()
     let (authority, identity) = support::localhost();
     let pem = authority.bundle(&identity);
     let global = "  nbthread 1\n\
+                  .if version_atleast(3.2)\n  expose-deprecated-directives\n.endif\n\
                   program environment\n  command /usr/bin/env\n  no option start-on-reload\n\
                   global\n  maxconn 2000\n";
     let server = Server::haproxy(global, &pem, &["-W"]);
