@@ -185,43 +185,36 @@ own(*sys.argv[1:3])
     assert!(!sums.has_lanes() || sums.rsa() == 1, "{sums:?} {said}");
 }
 
-/// What a server has that was started before an upgrade, and begins with TLS after it.
-#[test]
-fn a_provider_that_the_runtime_does_not_know_is_told() {
+/// What `openssl` says under `widelane run` with a provider in which one word is another.
+fn said_with_provider(known: &[u8], new: &[u8]) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for name in ["libwidelane_runtime.so", "libwidelane.so"] {
         let built = widelane().with_file_name(name);
         let mut bytes = std::fs::read(built).expect("the libraries were built");
         if name == "libwidelane.so" {
-            // It looks for the runtime by this name.
-            replace(&mut bytes, b"widelane_runtime_attach", b"widelane_runtime_before");
+            replace(&mut bytes, known, new);
         }
         std::fs::write(directory.path().join(name), bytes).expect("room");
     }
     let mut command = Command::new(widelane());
     command.args(["run", "--", "openssl", "ciphers"]);
     let output = run(command.env("WIDELANE_LIBRARY_DIR", directory.path()));
-    let said = text(&output.stderr);
+    text(&output.stderr).to_owned()
+}
+
+/// What a server has that was started before an upgrade, and begins with TLS after it.
+#[test]
+fn a_provider_that_the_runtime_does_not_know_is_told() {
+    // It looks for the runtime by this name.
+    let said = said_with_provider(b"widelane_runtime_attach", b"widelane_runtime_before");
     assert_eq!(said.matches("libwidelane.so is of another version").count(), 1, "{said}");
     assert!(said.contains("restart this server"), "{said}");
 }
 
 #[test]
 fn why_a_provider_does_not_start_is_told() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    for name in ["libwidelane_runtime.so", "libwidelane.so"] {
-        let built = widelane().with_file_name(name);
-        let mut bytes = std::fs::read(built).expect("the libraries were built");
-        if name == "libwidelane.so" {
-            // It looks for this algorithm among those of the default provider.
-            replace(&mut bytes, b"TLS13-KDF", b"TLS13-XYZ");
-        }
-        std::fs::write(directory.path().join(name), bytes).expect("room");
-    }
-    let mut command = Command::new(widelane());
-    command.args(["run", "--", "openssl", "ciphers"]);
-    let output = run(command.env("WIDELANE_LIBRARY_DIR", directory.path()));
-    let said = text(&output.stderr);
+    // It looks for this algorithm among those of the default provider.
+    let said = said_with_provider(b"TLS13-KDF", b"TLS13-XYZ");
     let reason = "libwidelane.so does not start: the default provider has no TLS13-XYZ (operation";
     assert!(said.contains(reason), "{said}");
     assert!(said.contains("this program runs unaccelerated"), "{said}");
