@@ -6,7 +6,7 @@
 
 mod support;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -41,6 +41,10 @@ fn programs_look_up_for_themselves_behind_what_throws() {
 
 unsafe extern "C" {
     fn BIO_get_new_index() -> c_int;
+    fn BIO_meth_set_ctrl(
+        method: *mut sys::BIO_METHOD,
+        ctrl: extern "C" fn(*mut sys::BIO, c_int, c_long, *mut c_void) -> c_long,
+    ) -> c_int;
     fn BIO_meth_set_write(
         method: *mut sys::BIO_METHOD,
         write: extern "C-unwind" fn(*mut sys::BIO, *const c_char, c_int) -> c_int,
@@ -286,6 +290,11 @@ extern "C" fn create(bio: *mut sys::BIO) -> c_int {
     1
 }
 
+/// OpenSSL 3.0.2 writes nothing to a BIO that cannot be asked anything.
+extern "C" fn control(_: *mut sys::BIO, _command: c_int, _: c_long, _: *mut c_void) -> c_long {
+    1
+}
+
 extern "C-unwind" fn throw(_bio: *mut sys::BIO, _data: *const c_char, _bytes: c_int) -> c_int {
     panic!("a callback that throws")
 }
@@ -305,6 +314,8 @@ fn scenario_thrown() {
     let kind = unsafe { sys::BIO_meth_new(index, c"throws".as_ptr()) };
     // SAFETY: a function of this signature.
     unsafe { sys::BIO_meth_set_create__fixed_rust(kind, Some(create)) };
+    // SAFETY: a function of this signature.
+    unsafe { BIO_meth_set_ctrl(kind, control) };
     // SAFETY: a function of this signature, but that it throws.
     unsafe { BIO_meth_set_write(kind, throw) };
     let client = SslContext::builder(SslMethod::tls()).expect("OpenSSL").build();
