@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
-use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
+use widelane_bridge::counters::{COUNTERS_DIRECTORY_VARIABLE, COUNTERS_FILE_BYTES};
 
 use crate::system;
 
@@ -60,8 +60,8 @@ impl Directories {
 }
 
 /// The directory for the servers that this process starts: the one asked for, made if it is
-/// missing; else the environment's, which they inherit; else the system's or the user's. None where
-/// neither can be had.
+/// missing; else the system's or the user's. None if the environment, which they inherit, names one
+/// or switches counters off.
 pub fn for_servers(asked: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
     if let Some(directory) = asked {
         return shared(&std::path::absolute(directory)?).map(Some);
@@ -73,14 +73,22 @@ pub fn for_servers(asked: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
     if rustix::process::geteuid().is_root() || system.is_dir() {
         return shared(system).map(Some);
     }
-    let Some(directory) = of_user() else { return Ok(None) };
+    let Some(directory) = of_user() else {
+        bail!("there is no {SYSTEM_DIRECTORY}, and XDG_RUNTIME_DIR is not set; {REMEDY}");
+    };
     fs::create_dir_all(&directory).map_err(|error| cannot_make(&directory, &error))?;
     Ok(Some(directory))
 }
 
 /// Makes sure that a server could keep counters in `directory` now.
 pub fn try_out(directory: &Path) -> anyhow::Result<()> {
-    let path = directory.join(format!(".{}.trial", std::process::id()));
+    let of_file_size = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if of_file_size.is_some_and(|limit| limit < COUNTERS_FILE_BYTES as u64) {
+        // Beyond it the system would end this process and the server.
+        bail!("the limit of file size is below 512 KiB; raise it (LimitFSIZE=, `ulimit -f`)");
+    }
+    // Should it be left behind, sweeps take it for a file of counters that is being made.
+    let path = directory.join(format!(".{}-trial.counters", std::process::id()));
     let written = File::options()
         .write(true)
         .create_new(true)

@@ -38,7 +38,15 @@ fn name(file: &Path, dir: &Path, id: u32) -> io::Result<()> {
 
 /// Gives a file its size, and room for its first page: a store into a mapped page for which the
 /// disk has none left would end the process.
+///
+/// Beyond the limit of file size the system would not only refuse it, but end the process.
 fn reserve(file: &File) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for a limit.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    if is_known && limit.rlim_cur < COUNTERS_FILE_BYTES as u64 {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     file.set_len(COUNTERS_FILE_BYTES as u64)?;
     let first = size_of::<Counters>() as libc::off_t;
     // SAFETY: an open descriptor.

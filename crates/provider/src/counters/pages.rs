@@ -61,6 +61,9 @@ impl Pages {
                         io::ErrorKind::PermissionDenied => {
                             "have its user, and SELinux or AppArmor, write and map files there"
                         }
+                        io::ErrorKind::FileTooLarge => {
+                            "have LimitFSIZE= or `ulimit -f` allow it files of 512 KiB"
+                        }
                         _ => "give its user a directory with room there",
                     };
                     let line = format!(

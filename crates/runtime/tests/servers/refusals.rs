@@ -76,6 +76,20 @@ fn a_directory_of_counters_that_is_not_there_costs_them() {
     assert_one_line(&told, &["cannot write counters to /run/widelane: No such file", "give its"]);
 }
 
+/// Beyond it the system ends a process that does not ask for the limit first.
+#[test]
+fn a_limit_of_file_size_costs_the_counters() {
+    let limited = "mount -t tmpfs none /run && mkdir /run/widelane
+                   set -- prlimit --fsize=102400 \"$@\"";
+    let Some((told, counters)) = serve(limited, &[], &[]) else { return };
+    assert_one_line(&told, &["the limit of file size", "LimitFSIZE=", "runs without counters"]);
+    assert_eq!(counters, "");
+    let named = ("WIDELANE_COUNTERS_DIR", Path::new("/run/widelane"));
+    let Some((told, counters)) = serve(limited, &[named], &[]) else { return };
+    assert_one_line(&told, &["cannot write counters to /run/widelane: file too", "LimitFSIZE="]);
+    assert_eq!(counters, "");
+}
+
 #[test]
 fn a_temporary_directory_that_is_closed_costs_nothing() {
     let closed = "mount -t tmpfs none /run
