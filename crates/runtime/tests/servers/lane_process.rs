@@ -12,6 +12,7 @@ use widelane_host::programs::haproxy_version;
 use widelane_loadgen::{Group, TlsVersion};
 use widelane_testkit::background::while_repeating;
 use widelane_testkit::rooms::has_lanes;
+use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::support;
 use crate::support::authority::{Authority, Identity, Kind};
@@ -168,6 +169,43 @@ fn handshakes_go_on_when_the_lane_process_is_killed_or_stopped() {
     let workers = of_workers(&server);
     assert!(workers.jobs_taken_back > 0, "{workers:?}");
     assert_eq!(of_lane_process(&server).lane_process_starts, 5);
+}
+
+/// Python that ends whoever calls `sched_setaffinity`, and becomes its arguments.
+const FILTER: &str = "
+import ctypes, os, struct, sys
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 203), (6, 0, 0, 0x80000000), (6, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *step) for step in steps))
+program = struct.pack('HxxxxxxP', len(steps), ctypes.addressof(code))
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, program, 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])";
+
+/// As `SystemCallFilter=~@resources` does.
+#[test]
+fn a_filter_of_system_calls_ends_the_lane_process_once() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return eprintln!("there is no python3: nothing was tested");
+    }
+    let (_authority, identity) = support::localhost();
+    let port = free_address().port();
+    let http = http(&identity.certificate, &identity.key);
+    let blocks = format!(
+        "http {{ {} server {{ listen 127.0.0.1:{port} ssl; {http} }} }}",
+        nginx_files(Path::new("."))
+    );
+    let mut run = Command::new("python3");
+    run.args(["-c", FILTER]).arg(widelane()).arg("run").args(LANES);
+    let server = Server::nginx_run(&mut run, port, WORKERS, "", &blocks);
+    load(server.port, &identity, TlsVersion::Tls12, CONNECTIONS, 200);
+    if of_workers(&server).has_lanes() {
+        let told = || server.output().matches("a filter of system calls").count();
+        wait_until("it to be told", || told() > 0);
+        // It was started again five times a second.
+        thread::sleep(Duration::from_secs(1));
+        assert_eq!((told(), lane_processes(&server).len()), (1, 0));
+    }
+    load(server.port, &identity, TlsVersion::Tls12, CONNECTIONS, 200);
 }
 
 /// `cargo xtask stress` has many handshakes made, and something befall the lane process every five

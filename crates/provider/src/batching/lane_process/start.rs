@@ -9,7 +9,9 @@
 #![allow(unsafe_code, reason = "clones processes, closes descriptors, pins and names processes")]
 
 use std::ffi::{CStr, c_int, c_long};
+use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitStatus;
 use std::{fs, io, mem, ptr};
 
 use widelane_bridge::counters::OperationKind;
@@ -18,7 +20,6 @@ use widelane_cpu::Room;
 use super::serve;
 use super::user::User;
 use crate::batching::combining::{Generation, Member};
-use crate::batching::execute::now;
 use crate::batching::kinds;
 use crate::batching::signals::{self, Mask};
 use crate::choosing;
@@ -72,7 +73,7 @@ pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
     };
     mask.restore();
     close(lifeline);
-    if status != Some(0) {
+    if !status.is_some_and(|status| status.success()) {
         close(held);
         return Err("the system allows no further process".to_owned());
     }
@@ -92,7 +93,7 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
     }
     let mut is_first = true;
     loop {
-        let (begin, own) = (now(), std::process::id());
+        let own = std::process::id();
         let child = clone(c_long::from(libc::SIGCHLD));
         if child == 0 {
             close(lifeline);
@@ -117,20 +118,31 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
             return say("the lane process cannot be watched (pidfd_open fails: Linux before 5.3, \
                         or a seccomp filter); workers make their own signatures");
         };
-        if mem::take(&mut is_first) {
+        is_first = false;
+        // What only this process can say of the other one's end has to be said soon.
+        let soon = wait_for(lifeline, ended, PAUSE_MS.into());
+        let over = soon.or_else(|| {
             stop_speaking(generation);
-        }
-        if wait_for(lifeline, ended, -1) == Some(lifeline) {
+            wait_for(lifeline, ended, -1)
+        });
+        if over == Some(lifeline) {
             // It ends with this process.
             return;
         }
         let status = wait(child);
         close(ended);
         generation.lane_process_has_ended();
-        let is_useless = status == Some(USELESS);
+        if status.and_then(|status| status.signal()) == Some(libc::SIGSYS) {
+            return say(
+                "a filter of system calls (SystemCallFilter=) ends the lane process, which \
+                        needs @process and @resources; workers make their own signatures",
+            );
+        }
+        stop_speaking(generation);
+        let is_useless = status.and_then(|status| status.code()) == Some(USELESS);
         let pause_ms = if is_useless { PAUSE_OF_USELESS_MS } else { PAUSE_MS };
-        let is_soon = now().since(begin) < u64::from(PAUSE_MS) * 1_000_000;
-        if (is_useless || is_soon) && wait_for(lifeline, NOTHING, pause_ms.into()).is_some() {
+        if (is_useless || soon.is_some()) && wait_for(lifeline, NOTHING, pause_ms.into()).is_some()
+        {
             return;
         }
     }
@@ -305,12 +317,12 @@ fn clone(exit_signal: c_long) -> c_int {
     c_int::try_from(child).unwrap_or(-1)
 }
 
-/// Waits for the end of a child, whatever signal it ends with; its status, if it had one.
-fn wait(child: c_int) -> Option<c_int> {
+/// Waits for the end of a child, whatever signal it ends with.
+fn wait(child: c_int) -> Option<ExitStatus> {
     let mut status = 0;
     // SAFETY: a child of this process, and a place to write to.
     let waited = unsafe { libc::waitpid(child, &raw mut status, libc::__WALL) };
-    (waited == child && libc::WIFEXITED(status)).then(|| libc::WEXITSTATUS(status))
+    (waited == child).then(|| ExitStatus::from_raw(status))
 }
 
 fn kill(child: c_int) {
