@@ -114,8 +114,19 @@ impl Table {
         widths.sum::<usize>() + self.columns.len().saturating_sub(1)
     }
 
+    /// The width in which no number of a column is broken.
+    pub(crate) fn number_width(&self, index: usize) -> usize {
+        if self.columns[index].is_number() { self.cells_width(index) } else { 0 }
+    }
+
+    /// The width in which no word of a column's title is broken either.
+    pub(crate) fn title_width(&self, index: usize) -> usize {
+        let words = self.columns[index].title.split_whitespace().map(width);
+        words.max().unwrap_or_default().max(self.number_width(index))
+    }
+
     /// The length of the longest line in the cells of a column.
-    pub(crate) fn cells_width(&self, index: usize) -> usize {
+    fn cells_width(&self, index: usize) -> usize {
         self.rows.iter().map(|row| width(&row[index])).max().unwrap_or(0)
     }
 }

@@ -83,13 +83,21 @@ impl Screen<'_> {
     }
 
     fn table(&mut self, content: Table) {
-        // Columns are three spaces apart, or one where no cell has to be wrapped then.
+        // Columns are three spaces apart, or one where no cell has to be wrapped then, or where
+        // they would not fit otherwise.
         let width = usize::from(self.style.width);
+        let columns = content.columns.len();
+        let fits =
+            |widths: &[usize], apart| widths.iter().sum::<usize>() + columns * apart <= width;
+        // No number is broken, which over two lines would be read as two, and if there is room, no
+        // word of a title.
+        let mut needed: Vec<usize> = (0..columns).map(|it| content.title_width(it)).collect();
+        if !fits(&needed, 1) {
+            needed = (0..columns).map(|index| content.number_width(index)).collect();
+        }
         let is_tight =
-            content.width() <= width && content.width() + 2 * content.columns.len() > width;
+            content.width() <= width && content.width() + 2 * columns > width || !fits(&needed, 3);
         let padding = if is_tight { (0, 0) } else { (1, 1) };
-        let cells: Vec<usize> =
-            (0..content.columns.len()).map(|index| content.cells_width(index)).collect();
         let mut table = comfy_table::Table::new();
         table
             .load_style(NOTHING.header_separator(LineStyle::none().fill('─').junction('─')))
@@ -115,14 +123,14 @@ impl Screen<'_> {
             });
             table.add_row(cells);
         }
-        for ((column, content), cells) in table.column_iter_mut().zip(&content.columns).zip(cells) {
+        let columns = table.column_iter_mut().zip(&content.columns);
+        for ((column, content), needed) in columns.zip(needed) {
             column.set_padding(padding);
             if content.is_number() {
                 column.set_cell_alignment(CellAlignment::Right);
-                // A number over two lines would be read as two numbers.
-                let width = cells as u16 + padding.0 + padding.1;
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
             }
+            let width = Width::Fixed(needed as u16 + padding.0 + padding.1);
+            column.set_constraint(ColumnConstraint::LowerBoundary(width));
         }
         for line in table.lines() {
             self.line(&line);
@@ -154,6 +162,23 @@ mod tests {
             [1, 20, 30, 31, 38, 39].map(|width| table.clone().fitted(width).columns.len());
         assert_eq!(columns, [1, 1, 1, 2, 2, 3]);
         assert_eq!(shown(&table, u16::MAX).lines().count(), 3);
+    }
+
+    #[test]
+    fn no_word_of_a_heading_is_broken() {
+        let titles = ["Scenario", "Conn.", "Kernel", "Accelerated", "As installed", "95 % interval"];
+        let kind = |title| if title == "Accelerated" { Kind::Number } else { Kind::Words };
+        let mut table = Table::new(&titles.map(|title| (title, kind(title))));
+        let scenario = "nginx, TLS 1.3, RSA-2048, X25519, with more words than fit into a line";
+        let cells = [scenario, "64", "ifma512", "361", "586", "rejected"];
+        table.rows.push(cells.map(str::to_owned).into());
+        for width in [60, 72, 80] {
+            let shown = show([Block::Table(table.clone())], &Style { colour: false, width });
+            let words = titles.iter().flat_map(|title| title.split(' '));
+            assert!(words.clone().all(|word| shown.contains(word)), "{shown}");
+            let lines = shown.lines().map(|line| line.chars().count());
+            assert!(lines.max() <= Some(usize::from(width)), "{shown}");
+        }
     }
 
     #[test]

@@ -8,12 +8,17 @@ use std::fs;
 use std::io;
 use std::ops::Sub;
 use std::path::Path;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use nix::time::clock_getcpuclockid;
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use thiserror::Error;
 use widelane_cpu::topology;
+
+/// The processes that [`busiest`] names at most, and the CPU time that they use at least.
+const BUSIEST_MAX: usize = 3;
+const BUSY_CPUS_MIN: f64 = 0.05;
 
 /// Why the CPU time of a process is not known.
 #[derive(Debug, Error)]
@@ -88,23 +93,65 @@ pub fn allowed_cpus(pid: Pid) -> Vec<usize> {
 ///
 /// See [`AccountingError`].
 pub fn process_tree(root: Pid) -> Result<BTreeSet<Pid>, AccountingError> {
+    let alive = alive()?;
+    if !alive.iter().any(|(pid, _)| *pid == root) {
+        return Err(AccountingError::Gone(root));
+    }
+    let parents: Vec<(Pid, Pid)> = alive.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
+    Ok(descendants(root, &parents))
+}
+
+/// All processes that are alive.
+fn alive() -> Result<Vec<(Pid, Stat)>, AccountingError> {
     let unreadable = |source| AccountingError::Unreadable { path: "/proc".to_owned(), source };
-    let mut parents = Vec::new();
+    let mut alive = Vec::new();
     for entry in fs::read_dir("/proc").map_err(unreadable)? {
         let Ok(entry) = entry else { continue };
         let Some(Ok(pid)) = entry.file_name().to_str().map(str::parse::<i32>) else { continue };
-        // A process that ends meanwhile is not part of the tree any more.
+        // One that ends meanwhile is not alive any more.
         let Ok(text) = fs::read_to_string(entry.path().join("stat")) else { continue };
         if let Some(stat) = parse_stat(&text)
             && stat.state != 'Z'
         {
-            parents.push((Pid::from_raw(pid), stat.parent));
+            alive.push((Pid::from_raw(pid), stat));
         }
     }
-    if !parents.iter().any(|(pid, _)| *pid == root) {
-        return Err(AccountingError::Gone(root));
-    }
-    Ok(descendants(root, &parents))
+    Ok(alive)
+}
+
+/// A process beside ours.
+pub struct Busiest {
+    /// Its number.
+    pub pid: Pid,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// How many CPUs it uses.
+    pub cpus: f64,
+}
+
+/// Those processes that use most CPU time within `window`, which this takes, the busiest first: at
+/// most three, and none that uses less than a twentieth of a CPU. Without this process and its
+/// descendants, and without what the system does not show.
+pub fn busiest(window: Duration) -> Vec<Busiest> {
+    let began = Instant::now();
+    let before = alive().unwrap_or_default();
+    sleep(window);
+    let after = alive().unwrap_or_default();
+    let seconds = began.elapsed().as_secs_f64();
+    let parents: Vec<(Pid, Pid)> = after.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
+    let ours = descendants(Pid::this(), &parents);
+    let others = after.into_iter().filter(|(pid, _)| !ours.contains(pid));
+    let mut busiest: Vec<Busiest> = others
+        .map(|(pid, stat)| {
+            let then = before.iter().find(|(other, _)| *other == pid);
+            let used = stat.ticks.saturating_sub(then.map_or(stat.ticks, |(_, stat)| stat.ticks));
+            Busiest { pid, name: stat.name, cpus: ticks(used).as_secs_f64() / seconds }
+        })
+        .filter(|process| process.cpus >= BUSY_CPUS_MIN)
+        .collect();
+    busiest.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
+    busiest.truncate(BUSIEST_MAX);
+    busiest
 }
 
 fn descendants(root: Pid, parents: &[(Pid, Pid)]) -> BTreeSet<Pid> {
@@ -215,6 +262,7 @@ fn ticks(count: u64) -> Duration {
 /// What is needed of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
+    name: String,
     state: char,
     parent: Pid,
     /// User and system time.
@@ -223,11 +271,12 @@ struct Stat {
 
 /// Parses `/proc/PID/stat`, whose second field is a name in brackets that may hold anything.
 fn parse_stat(text: &str) -> Option<Stat> {
-    let after_name = &text[text.rfind(')')? + 1..];
+    let (name, after_name) = text.rsplit_once(')')?;
     let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
     let user: u64 = fields.get(11)?.parse().ok()?;
     let system: u64 = fields.get(12)?.parse().ok()?;
     Some(Stat {
+        name: name.split_once('(')?.1.to_owned(),
         state: fields.first()?.chars().next()?,
         parent: Pid::from_raw(fields.get(1)?.parse().ok()?),
         ticks: user + system,
@@ -264,7 +313,8 @@ mod tests {
     #[test]
     fn parses_a_name_with_brackets() {
         let stat = parse_stat(STAT).unwrap();
-        assert_eq!(stat, Stat { state: 'S', parent: Pid::from_raw(4200), ticks: 175 });
+        let name = "nginx: (worker) 1".to_owned();
+        assert_eq!(stat, Stat { name, state: 'S', parent: Pid::from_raw(4200), ticks: 175 });
     }
 
     #[test]
@@ -308,6 +358,20 @@ mod tests {
         let pid = Pid::this();
         assert!(!process_cpu(pid).unwrap().is_zero());
         assert!(process_tree(pid).unwrap().contains(&pid));
+    }
+
+    #[test]
+    fn the_busiest_are_not_our_own() {
+        let mut own = std::process::Command::new("sh");
+        let mut own = own.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let busiest = busiest(Duration::from_millis(200));
+        own.kill().unwrap();
+        own.wait().unwrap();
+        let pids: Vec<u32> = busiest.iter().map(|process| process.pid.as_raw() as u32).collect();
+        assert!(!pids.contains(&own.id()) && !pids.contains(&std::process::id()), "{pids:?}");
+        assert!(busiest.len() <= BUSIEST_MAX);
+        assert!(busiest.iter().all(|process| process.cpus >= BUSY_CPUS_MIN));
+        assert!(busiest.is_sorted_by(|a, b| a.cpus >= b.cpus));
     }
 
     #[test]

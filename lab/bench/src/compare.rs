@@ -78,6 +78,17 @@ pub enum CompareError {
         /// Last lines of its output.
         log: String,
     },
+    /// A server of ours has no counters: it cannot be accelerated, and to measure it is no use.
+    #[error(
+        "{server} runs unaccelerated: {}",
+        why.as_deref().unwrap_or("no process of it has counters of widelane")
+    )]
+    Unaccelerated {
+        /// The server and subject.
+        server: String,
+        /// What `widelane run` said.
+        why: Option<String>,
+    },
     /// A process of the server ended and another took its place.
     #[error(
         "a process of {server} ended and was replaced during the run; results up to here are kept; \
@@ -95,13 +106,22 @@ pub enum CompareError {
 }
 
 impl CompareError {
+    /// Of a `server` whose processes have no counters.
+    fn unaccelerated(server: &Server) -> Self {
+        let log = server.log();
+        let why = log.lines().find_map(|line| line.strip_prefix("widelane: ")).map(str::to_owned);
+        CompareError::Unaccelerated { server: server.name().to_owned(), why }
+    }
+
     /// Whether it left a server in the middle of what was to be measured. One that does not start
     /// has a row that says so, and the run goes on.
     pub fn cuts_short(&self) -> bool {
         use ServerError::{Accounting, Died};
         match self {
             CompareError::Server(error) => matches!(error, Died { .. } | Accounting { .. }),
-            CompareError::Identity(_) | CompareError::Link(_) => false,
+            CompareError::Identity(_)
+            | CompareError::Link(_)
+            | CompareError::Unaccelerated { .. } => false,
             CompareError::Accounting(_)
             | CompareError::Load { .. }
             | CompareError::Admitted { .. }
@@ -485,7 +505,8 @@ impl Run<'_> {
             if record.pairs().len() > rounds.least as usize {
                 self.observer.planned(1);
             }
-            self.observer.round_taken();
+            self.observer
+                .round_taken(record.pairs().last().and_then(|pair| pair.reason.as_deref()));
         }
         if !record.pairs().is_empty() {
             // At a partial load it may be that no two operations met.
@@ -524,7 +545,11 @@ impl Run<'_> {
                 return Err(CompareError::Interrupted);
             }
             let (subject, server) = &mut servers[index];
-            samples.push(measure(*subject, server, shape, self.stop)?);
+            let sample = measure(*subject, server, shape, self.stop)?;
+            if subject.is_ours() && sample.counts.is_none() {
+                return Err(CompareError::unaccelerated(server));
+            }
+            samples.push(sample);
         }
         record.push(round, samples);
         Ok(())

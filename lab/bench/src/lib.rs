@@ -32,8 +32,9 @@ pub trait Observer {
     fn planned(&mut self, rounds: u64);
     /// A scenario begins.
     fn began(&mut self, scenario: &str);
-    /// One round of the current scenario was taken.
-    fn round_taken(&mut self);
+    /// One round of the current scenario was taken, which does not count if there is an
+    /// `objection`.
+    fn round_taken(&mut self, objection: Option<&str>);
     /// A scenario ended; `results` holds everything so far.
     fn ended(&mut self, results: &widelane_results::Results);
 }

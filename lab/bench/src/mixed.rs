@@ -185,7 +185,7 @@ fn go(
             samples.push((share, visit.measure(*implementation, server, stop)?));
         }
         record.push(round, samples);
-        observer.round_taken();
+        observer.round_taken(record.objection());
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, clock_gettime};
 use widelane_bench::Observer;
+use widelane_bench::accounting::{self, Busiest};
 use widelane_bench::programs::Programs;
 use widelane_cli::libraries::Libraries;
 use widelane_cli::output;
@@ -76,21 +77,39 @@ pub fn status(results: &Results) -> ExitCode {
     ExitCode::from(INCONCLUSIVE)
 }
 
+/// For how long we look who else uses the CPUs.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
+
+/// What is said when the first round is rejected, and who was `busiest` then.
+fn told_of_rejection(objection: &str, busiest: &[Busiest]) -> String {
+    let mut told = format!("the first round that does not count: {objection}");
+    let name = |Busiest { pid, name, cpus }: &Busiest| {
+        format!("{name} (process {pid}) {:.0} % of a CPU", cpus * 100.0)
+    };
+    let busiest: Vec<String> = busiest.iter().map(name).collect();
+    if !busiest.is_empty() {
+        told.push_str(&format!("\n  busiest beside this run: {}", busiest.join(", ")));
+    }
+    told
+}
+
 /// Writes results so that a reader never sees half of them.
 pub fn write_results(path: &Path, results: &Results) -> anyhow::Result<()> {
     write(path, &results.to_json())
 }
 
-/// Draws a progress bar on terminals and keeps partial results.
+/// Draws a progress bar on terminals, says when rounds do not count, and keeps partial results.
 pub struct Progress<'a> {
     bar: Option<ProgressBar>,
+    /// Rounds that do not count.
+    rejected: u64,
     json: Option<&'a Path>,
 }
 
 impl<'a> Progress<'a> {
     /// Follows a run whose partial results go to `json`.
     pub fn new(json: Option<&'a Path>) -> Self {
-        Progress { bar: None, json }
+        Progress { bar: None, rejected: 0, json }
     }
 
     /// Takes the bar away.
@@ -107,7 +126,8 @@ impl Observer for Progress<'_> {
             bar.inc_length(rounds);
             return;
         }
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} rounds, {eta} left  {msg}");
+        let template = "{bar:30} {pos}/{len} rounds{prefix}, {eta} left  {wide_msg}";
+        let style = ProgressStyle::with_template(template);
         let bar = ProgressBar::new(rounds);
         self.bar = Some(style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style)));
     }
@@ -118,9 +138,15 @@ impl Observer for Progress<'_> {
         }
     }
 
-    fn round_taken(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.inc(1);
+    fn round_taken(&mut self, objection: Option<&str>) {
+        let Some(bar) = &self.bar else { return };
+        bar.inc(1);
+        let Some(objection) = objection else { return };
+        self.rejected += 1;
+        bar.set_prefix(format!(", {} rejected", self.rejected));
+        if self.rejected == 1 {
+            let told = told_of_rejection(objection, &accounting::busiest(LOOK_AROUND));
+            bar.suspend(|| output::complain(&anyhow!(told)));
         }
     }
 

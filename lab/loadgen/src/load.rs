@@ -107,12 +107,15 @@ pub enum LoadError {
     #[error("HTTP/3 (h3) does not go with other protocols; give it a load of its own")]
     Mixed,
     /// There is no authority to vouch for certificates.
-    #[error("no certificate authority is known; name a file of them, or accept any certificate")]
+    #[error(
+        "no certificate authority is known; name a file of them (--authorities), or accept any \
+         certificate (--insecure)"
+    )]
     Authorities(#[from] rustls::client::VerifierBuilderError),
     /// Nothing succeeded any more.
     #[error(
         "{count} connections to {target} failed in a row, the last one with: {kind}: {message}; \
-         {}", advice(*kind)
+         {}", advice(*kind, message)
     )]
     Failing {
         /// The server.
@@ -137,21 +140,24 @@ pub enum LoadError {
 }
 
 /// What to do about connections that fail in this way.
-fn advice(kind: ErrorKind) -> &'static str {
+fn advice(kind: ErrorKind, message: &str) -> &'static str {
     match kind {
         ErrorKind::Refused => "check that a server listens at this address and port",
         ErrorKind::Reset | ErrorKind::Closed => {
             "check that this is a TLS server, and what it logs about these connections"
         }
         ErrorKind::Timeout => "check that this is a TLS server, or wait longer for it",
+        ErrorKind::Alert if message.contains("ProtocolVersion") => {
+            "the server does not speak this version of TLS: ask for another one (--tls)"
+        }
         ErrorKind::Alert => {
-            "the server refuses what was offered: check version, cipher, group and name, whether \
-             it wants a certificate of the client, and its key (RSA-PSS and Ed448 keys work in TLS \
-             1.3 only)"
+            "the server refuses what was offered: check version (--tls), cipher (--cipher), group \
+             (--group) and name (--sni), whether it wants a certificate of the client \
+             (--client-certificate), and its key (RSA-PSS and Ed448 keys work in TLS 1.3 only)"
         }
         ErrorKind::Certificate => {
-            "trust the authority that issued the certificate, ask for a name that it has, or \
-             accept any certificate"
+            "trust the authority that issued the certificate (--authorities), ask for a name that \
+             it has (--sni), or accept any certificate (--insecure)"
         }
         ErrorKind::Signature => "the server does not have the key of the certificate that it shows",
         ErrorKind::Group => {

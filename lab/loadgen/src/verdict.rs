@@ -112,7 +112,8 @@ impl fmt::Display for Doubt {
             ),
             Doubt::Behind { done, asked } => write!(
                 formatter,
-                "{done:.0} connections per second ended where {asked:.0} should have begun"
+                "{done:.0} connections per second ended where {asked:.0} should have begun; the \
+                 latencies are of those that ended"
             ),
         }
     }

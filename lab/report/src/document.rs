@@ -57,13 +57,9 @@ pub fn document(results: &Results) -> Vec<Block> {
     blocks
 }
 
-/// What the scenarios of all comparisons have in common: told once, above them. Nothing where there
-/// is one comparison only.
+/// What the scenarios of all comparisons have in common: told once, above them.
 fn common_names<'a>(section: &'a Section<'_>) -> Vec<&'a str> {
     let [first, others @ ..] = section.comparisons.as_slice() else { return Vec::new() };
-    if others.is_empty() {
-        return Vec::new();
-    }
     let in_all = |name: &&str| others.iter().all(|it| it.scenario.names().any(|it| it == *name));
     first.scenario.names().filter(in_all).collect()
 }

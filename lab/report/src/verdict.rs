@@ -520,6 +520,8 @@ fn without_answer<'a, 'b: 'a>(comparisons: impl Iterator<Item = &'a Comparison<'
         let reason = comparison.row.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
         match comparison.row.status {
             Status::Ok => {}
+            // What is beside nobody is no comparison.
+            Status::Rejected if comparison.row.rival.is_none() => {}
             Status::Rejected => rejected = rejected.or(Some(reason)),
             Status::NotApplicable => not_applicable = not_applicable.or(Some(reason)),
         }

@@ -34,7 +34,7 @@ impl Run<'_> {
                     break;
                 }
             }
-            self.observer.round_taken();
+            self.observer.round_taken(None);
         }
         if !searched.is_empty() {
             write(&path, &searched, goal, self.results);

@@ -79,6 +79,11 @@ impl Record {
         }
     }
 
+    /// Why part of the last round does not count, if so.
+    pub fn objection(&self) -> Option<&str> {
+        self.shares.iter().find_map(|share| share.pairs.last()?.reason.as_deref())
+    }
+
     /// Writes rows, pairs and notes to `results`.
     pub fn write(self, results: &mut Results) {
         let Some(first) = self.shares.first().filter(|first| !first.pairs.is_empty()) else {

@@ -142,7 +142,7 @@ impl Heat<'_> {
             if taken.len() > self.rounds.least as usize {
                 observer.planned(1);
             }
-            observer.round_taken();
+            observer.round_taken(taken.last().and_then(|pair| pair.reason.as_deref()));
         }
         Ok(taken)
     }

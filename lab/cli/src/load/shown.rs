@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use serde::Serialize;
 use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Plan, Probe, Work};
-use widelane_tables::{Block, Kind, Style, Table, Tone, show};
+use widelane_tables::{Block, Kind, Style, Table, Tone, count, show};
 
 use super::fleet::{Agent, Fleet};
 use super::kept::CLIENT_BOUND;
@@ -139,20 +139,20 @@ impl Load {
     /// For readers.
     pub fn text(&self, style: &Style) -> String {
         let mut facts = vec![
-            ("Handshakes", format!("{} full, {} resumed", self.full, self.resumed)),
+            ("Handshakes", format!("{} full, {} resumed", count(self.full), count(self.resumed))),
             ("", format!("{:.1} per second over {:.1} s", self.handshakes_per_s, self.wall_s)),
         ];
         if self.answers > 0 || self.body_bytes > 0 {
             facts.push((
                 "Answers",
-                format!("{}, {:.1} per second", self.answers, self.answers_per_s),
+                format!("{}, {:.1} per second", count(self.answers), self.answers_per_s),
             ));
-            let gigabits = self.gigabits_per_s;
-            facts.push(("Bodies", format!("{} bytes, {gigabits:.3} Gbit/s", self.body_bytes)));
+            let (bytes, gigabits) = (count(self.body_bytes), self.gigabits_per_s);
+            facts.push(("Bodies", format!("{bytes} bytes, {gigabits:.3} Gbit/s")));
         }
         let apart = if self.errors.is_empty() { "" } else { "; the latencies leave these out" };
         facts.push(("Failed", format!("{}{apart}", self.failures())));
-        facts.push(("Unfinished", self.unfinished.to_string()));
+        facts.push(("Unfinished", count(self.unfinished)));
         let each = self.client_cpu_us_per_handshake;
         let each = each.map_or(String::new(), |each| format!("{each:.0} µs per handshake, "));
         let busy = 100.0 * self.client_busy;
@@ -166,15 +166,16 @@ impl Load {
             let times = [found.p50, found.p90, found.p99, found.p999, found.max].map(time);
             table.rows.push([latency.name().to_owned()].into_iter().chain(times).collect());
         }
-        let mut blocks = vec![Block::Table(Table::of_facts(facts)), Block::Table(table)];
+        // First why what follows may not be what was asked for.
+        let doubts = self.given_up.iter().map(|why| given_up(why));
+        let doubts = doubts.chain(self.doubts.iter().cloned());
+        let mut blocks: Vec<Block> = doubts.map(|doubt| Block::Warning(sentence(&doubt))).collect();
+        blocks.extend([Block::Table(Table::of_facts(facts)), Block::Table(table)]);
         if let Some(fleet) = &self.fleet {
             blocks.push(Block::Table(agents(&fleet.agents)));
             let degraded = fleet.degraded.iter();
             blocks.extend(degraded.map(|why| Block::Warning(sentence(why))));
         }
-        let why = self.given_up.iter();
-        blocks.extend(why.map(|why| Block::Warning(sentence(&given_up(why)))));
-        blocks.extend(self.doubts.iter().map(|doubt| Block::Warning(sentence(doubt))));
         show(blocks, style)
     }
 }
@@ -368,7 +369,8 @@ mod tests {
         let said = "no rate kept p99 of 50.0 ms even once; at 1000.0 per second: falls behind";
         assert_eq!(search.ending(), said);
         let json: serde_json::Value = serde_json::from_str(&search.json().unwrap()).unwrap();
-        let behind = "500 connections per second ended where 1000 should have begun";
+        let behind = "500 connections per second ended where 1000 should have begun; the latencies \
+                      are of those that ended";
         assert_eq!(json["probes"][0]["doubts"], serde_json::json!([behind]));
     }
 }
