@@ -18,7 +18,7 @@ pub use crate::kinds::{CipherKind, OperationKind};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 13;
+pub const COUNTERS_VERSION: u32 = 14;
 
 /// Pages of a process, two of the machine's each: more than most servers have threads.
 pub const COUNTERS_PAGES: usize = 64;
@@ -128,7 +128,8 @@ pub struct ChoiceCounters {
 /// The totals (`jobs_batched` to `jobs_delegated`) are the sums over all kinds that are no key
 /// generation; the histograms count their batches only.
 ///
-/// What concerns the process, `magic` to `pages_used` and `choice`, stands on its first page only.
+/// What concerns the process, `magic` to `pages_used` and from `choice` on, stands on its first page
+/// only.
 #[repr(C, align(4096))]
 pub struct Counters {
     /// [`COUNTERS_MAGIC`].
@@ -203,7 +204,8 @@ pub struct Counters {
     pub device_faults: AtomicU64,
     /// Operations that were taken back from the device after some time.
     pub device_late: AtomicU64,
-    /// Handshakes that the runtime began to drive, failed ones included.
+    /// Handshakes of event loops that the runtime began to drive, failed ones included: none where
+    /// threads block in them.
     pub handshakes: AtomicU64,
     /// What each kind has its part in, indexed by `OperationKind as u32`.
     pub kinds: [KindCounters; KINDS_MAX],
@@ -211,6 +213,8 @@ pub struct Counters {
     pub ciphers: [CipherCounters; CIPHERS_MAX],
     /// Which policy the process chose.
     pub choice: ChoiceCounters,
+    /// 1 if the policy was refused, so that nothing is accelerated.
+    pub policy_refused: AtomicU64,
 }
 
 const _: () = assert!(OperationKind::ALL.len() <= KINDS_MAX);
@@ -227,13 +231,14 @@ mod tests {
     /// needs a new version.
     #[test]
     fn the_layout_is_that_of_its_version() {
-        assert_eq!(COUNTERS_VERSION, 13);
+        assert_eq!(COUNTERS_VERSION, 14);
         assert_eq!((size_of::<Counters>(), COUNTERS_FILE_BYTES), (8192, 512 << 10));
         assert_eq!(offset_of!(Counters, version), 8);
         assert_eq!(offset_of!(Counters, handshakes), 704);
         assert_eq!((offset_of!(Counters, kinds), size_of::<KindCounters>()), (712, 80));
         assert_eq!((offset_of!(Counters, ciphers), size_of::<CipherCounters>()), (4552, 136));
         assert_eq!((offset_of!(Counters, choice), size_of::<ChoiceCounters>()), (5640, 96));
+        assert_eq!(offset_of!(Counters, policy_refused), 5736);
     }
 
     #[test]

@@ -101,6 +101,24 @@ pub fn style() -> Style {
 /// Columns below which tables are not squeezed further.
 const WIDTH_MIN: u16 = 40;
 
+/// Makes sure that docs/formats/status.md names every field of a value's JSON, those of objects in
+/// its lists too.
+#[cfg(test)]
+pub fn assert_documented(value: &impl serde::Serialize) {
+    let document = include_str!("../../../docs/formats/status.md");
+    let mut left = vec![serde_json::to_value(value).unwrap()];
+    while let Some(value) = left.pop() {
+        if let serde_json::Value::Array(values) = value {
+            left.extend(values);
+        } else if let serde_json::Value::Object(fields) = value {
+            for (name, value) in fields {
+                assert!(document.contains(&format!("`{name}`")), "{name} is not in status.md");
+                left.push(value);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;

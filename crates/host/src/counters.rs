@@ -102,8 +102,10 @@ counts! {
         device_faults,
         /// Operations that were taken back from it after some time.
         device_late,
-        /// Handshakes that the runtime began to drive, failed ones included.
+        /// Handshakes of event loops that the runtime began to drive, failed ones included.
         handshakes,
+        /// Processes in which nothing is accelerated because their policy was refused.
+        policy_refused,
     }
     others {
         /// Lanes of the batch kernel for RSA; 0 where no process has counted yet.

@@ -21,6 +21,8 @@ pub(crate) struct Config {
     /// What the process chooses from, the widest first; all others are narrower.
     pub(crate) alternatives: Vec<Alternative>,
     /// Directory for counter files.
+    /// Whether a policy was to hold that cannot be used, so that none of its rooms is open.
+    pub(crate) is_policy_refused: bool,
     pub(crate) counters_dir: Option<PathBuf>,
     /// CPUs that this process may use.
     pub(crate) cpus: usize,
@@ -68,18 +70,13 @@ impl Config {
         let named = |name: &str| env::var_os(name).or_else(|| runtime::variable(name));
         let variable = |name: &str| named(name).filter(|value| trusted && !value.is_empty());
         let inputs = Inputs::of_variables(variable);
-        let policy = match policy::resolve(&inputs) {
-            Ok(resolved) => resolved.policy,
-            Err(error) => {
-                say(&format!(
-                    "{error}; until this is mended nothing is accelerated in this process"
-                ));
-                Policy::closed()
-            }
-        };
+        let resolved = policy::resolve(&inputs).inspect_err(|error| {
+            say(&format!("{error}; until this is mended nothing is accelerated in this process"));
+        });
         Config {
             counters_dir: variable(COUNTERS_DIRECTORY_VARIABLE).map(PathBuf::from),
-            ..Config::under(&policy)
+            is_policy_refused: resolved.is_err(),
+            ..Config::under(&resolved.map_or_else(|_| Policy::closed(), |it| it.policy))
         }
     }
 
@@ -94,6 +91,7 @@ impl Config {
             lane_process: Alternative::under(of_lane_process.unwrap_or_else(|| policy.clone())),
             alternatives: policy.alternatives().into_iter().map(Alternative::under).collect(),
             counters_dir: None,
+            is_policy_refused: false,
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
             wait_max: policy.wait_max.unwrap_or(WaitMax::DEFAULT),
             combine: policy.combine.unwrap_or_default(),

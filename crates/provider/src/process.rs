@@ -228,8 +228,13 @@ impl Process {
 
     /// The counters of all threads.
     pub(crate) fn pages(&self) -> &Pages {
-        let open =
-            || Pages::open(rsa::batch::widest(), kinds::lanes, config().counters_dir.as_deref());
+        let open = || {
+            let (lanes, dir) = (rsa::batch::widest(), config().counters_dir.as_deref());
+            let pages = Pages::open(lanes, kinds::lanes, dir);
+            let is_refused = config().is_policy_refused.into();
+            pages.first().policy_refused.store(is_refused, Ordering::Relaxed);
+            pages
+        };
         self.counters.get_or_init(open)
     }
 

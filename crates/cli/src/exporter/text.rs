@@ -53,7 +53,8 @@ const COUNTERS: &[Counter] = &[
     },
     Counter {
         name: "handshakes",
-        help: "Handshakes that the event-loop runtime began to drive, failed ones included",
+        help: "Handshakes of event loops that the runtime began to drive, failed ones included; 0 \
+               where a server makes its handshakes outside of epoll",
         figures: |counts| one(counts.handshakes),
     },
     Counter {
@@ -266,6 +267,16 @@ impl Collector for Found {
             let labels = [identity(process), vec![user]].concat();
             info.encode_family(&labels)?.encode_gauge(&(process.counts.most_lanes() as u64))?;
         }
+        let mut refused = encoder.encode_descriptor(
+            "policy_refused",
+            "1 where the policy of a process was refused, so that nothing is accelerated in it",
+            None,
+            MetricType::Gauge,
+        )?;
+        for process in &survey.processes {
+            let is_refused = process.counts.policy_refused;
+            refused.encode_family(&identity(process))?.encode_gauge(&is_refused)?;
+        }
         let mut lanes = encoder.encode_descriptor(
             "lane_process_starts",
             "How often a service has started its lane process, which this is",
@@ -280,7 +291,7 @@ impl Collector for Found {
         }
         encode_choices(survey, &mut encoder)?;
         for (name, help, figure) in [
-            ("processes", "Accelerated processes that run", survey.processes.len()),
+            ("processes", "Accelerated processes that run", survey.accelerated().count()),
             ("files_skipped", "Counters files that were ignored", survey.skipped.len()),
             (
                 "files_too_many",
@@ -430,6 +441,7 @@ mod tests {
             "le=\"+Inf\",pid=\"77\",command=\"nginx\"} 3\n",
             "widelane_process_lanes{pid=\"77\",command=\"nginx\",user=\"33\"} 8\n",
             "widelane_lane_process_starts{pid=\"77\",command=\"nginx\"} 2\n",
+            "widelane_policy_refused{pid=\"77\",command=\"nginx\"} 0\n",
             "widelane_processes 1\n",
             "widelane_files_too_many 0\n",
             "widelane_short_waits_total{pid=\"77\",command=\"nginx\"} 5\n",
@@ -454,6 +466,15 @@ mod tests {
         assert_eq!(text.matches("kind=\"x25519-generate\"").count(), 5 + 3, "{text}");
         assert!(!text.contains("rsa-2048"), "it did not occur:\n{text}");
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_process_of_a_refused_policy_is_not_accelerated() {
+        let mut survey = survey("nginx");
+        survey.processes[0].counts.policy_refused = 1;
+        let text = render(survey).unwrap();
+        assert!(text.contains("widelane_policy_refused{pid=\"77\",command=\"nginx\"} 1\n"));
+        assert!(text.contains("widelane_processes 0\n"), "{text}");
     }
 
     #[test]

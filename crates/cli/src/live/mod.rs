@@ -68,6 +68,11 @@ pub struct Survey {
 const FILES_MAX: usize = 16_384;
 
 impl Survey {
+    /// Those of the processes whose policy was not refused.
+    pub fn accelerated(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter(|process| process.counts.policy_refused == 0)
+    }
+
     /// Looks into directories; one that is missing or closed to us has no processes.
     pub fn take(directories: &Directories) -> Self {
         let mut survey = Survey::default();

@@ -13,6 +13,8 @@ use std::io::IsTerminal;
 
 use widelane_cpu::Machine;
 
+#[cfg(test)]
+pub use self::view::tests::process;
 use self::view::{Row, View};
 use crate::live::{Clocks, Directories, Survey};
 use crate::output;
@@ -20,7 +22,9 @@ use crate::output;
 /// Shows the accelerated processes of this machine: operations, batches, waits, rooms, clock
 ///
 /// Processes that `widelane run` or `widelane enable` accelerates are seen once they have made a
-/// handshake, those of all users whose counters are in /run/widelane. In a terminal the view is
+/// handshake, those of all users whose counters are in /run/widelane. Handshakes with clients are
+/// counted where an event loop makes them (epoll); a server that makes them otherwise has
+/// operations only. In a terminal the view is
 /// live (q ends it); else, or with --once or --json, it is one look. The last columns are left out
 /// where the terminal has no room for them.
 #[derive(clap::Args)]

@@ -1,5 +1,6 @@
 //! What is shown of two looks at the counters: pure, so that it can be tested.
 
+use std::ops::Add;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -50,6 +51,7 @@ pub struct Row {
     pub room: Option<&'static str>,
     /// Operations of a full batch.
     pub lanes: usize,
+    /// Those that the runtime drives for an event loop: 0 where threads block in them.
     pub handshakes: u64,
     pub handshakes_per_s: Option<f64>,
     pub operations: u64,
@@ -86,6 +88,8 @@ pub struct Row {
     pub device_late: u64,
     pub faults_detected: u64,
     pub fallbacks: u64,
+    /// Whether the policy was refused, so that nothing is accelerated.
+    pub policy_refused: bool,
     /// The policy that holds now where the process chooses among several, and why.
     pub policy: Option<&'static str>,
     pub policy_why: Option<String>,
@@ -163,20 +167,26 @@ impl View {
     }
 
     fn tone(&self) -> Tone {
-        if self.processes.is_empty() { Tone::Same } else { Tone::Better }
+        if self.accelerated() == 0 { Tone::Same } else { Tone::Better }
+    }
+
+    fn accelerated(&self) -> usize {
+        self.processes.iter().filter(|row| !row.policy_refused).count()
     }
 
     /// The sum of it all in a sentence.
     pub fn headline(&self, places: &str) -> String {
-        let sum = |per_s: fn(&Row) -> Option<f64>| rate(self.processes.iter().map(per_s).sum());
+        let sum = |per_s: fn(&Row) -> Option<f64>| {
+            rate(self.processes.iter().filter_map(per_s).reduce(f64::add))
+        };
         match self.processes.len() {
             0 => format!(
                 "No accelerated process has counters in {places}. `widelane run -- CMD` or \
                  `widelane enable` starts one."
             ),
-            processes => format!(
+            _ => format!(
                 "{} accelerated, {} handshakes/s, {} operations/s.",
-                counted(processes, "process", "processes"),
+                counted(self.accelerated(), "process", "processes"),
                 sum(|row| row.handshakes_per_s),
                 sum(|row| row.operations_per_s),
             ),
@@ -185,8 +195,14 @@ impl View {
 
     /// What somebody should know beside the figures.
     pub fn remarks(&self) -> Vec<String> {
+        let refused = self.processes.iter().filter(|row| row.policy_refused).map(|row| {
+            format!(
+                "Nothing is accelerated in {} {}: its policy is refused, and its log says why.",
+                row.command, row.pid
+            )
+        });
         let skipped = self.skipped.iter().map(|file| format!("{} {}", file.path, file.reason));
-        let mut remarks: Vec<String> = skipped.collect();
+        let mut remarks: Vec<String> = refused.chain(skipped).collect();
         if self.truncated {
             remarks.push("There are more counters files than are looked at.".to_owned());
         }
@@ -281,7 +297,9 @@ impl Row {
             room: window.room().or(total.room()).map(|room| room.name()),
             lanes: total.widest(),
             handshakes: total.handshakes,
-            handshakes_per_s: per_s(window.handshakes),
+            // Operations without handshakes: the runtime drives none.
+            handshakes_per_s: per_s(window.handshakes)
+                .filter(|_| total.handshakes > 0 || total.jobs() == 0),
             operations: total.jobs(),
             operations_per_s: per_s(window.jobs()),
             batched_share: window.batched_share(),
@@ -304,6 +322,7 @@ impl Row {
             device_late: total.device_late,
             faults_detected: total.faults_detected,
             fallbacks: total.fallbacks,
+            policy_refused: total.policy_refused > 0,
             policy: total.choice.as_ref().map(Choice::name),
             policy_why: total.choice.as_ref().map(Choice::words),
             kinds: kinds(total),
@@ -397,6 +416,7 @@ pub mod tests {
         assert_eq!(of(1).fill_mean, Some(8.0));
         assert_eq!((of(1).wait_us_mean, of(1).wait_us_p99_below), (Some(7.0), Some(8)));
         assert_eq!(of(1).fills, [0, 0, 0, 0, 0, 0, 0, 25]);
+        crate::output::assert_documented(&view);
         let json = serde_json::to_value(of(1)).unwrap();
         assert_eq!(json["fills"].as_array().map(Vec::len), Some(8));
         let short = (of(1).short_waits_per_s, of(1).short_wait_us_mean);
@@ -448,6 +468,30 @@ pub mod tests {
         assert_eq!(headline, "1 process accelerated, – handshakes/s, – operations/s.");
         // The shortest interval that can be asked for.
         assert_eq!(between(50).processes[0].handshakes_per_s, Some(2_000.0));
+    }
+
+    #[test]
+    fn a_server_whose_handshakes_nobody_counts_has_no_rate_of_them() {
+        let mut blocking = process(2, 0);
+        blocking.counts.by_kind[OperationKind::Rsa2048 as usize].synchronous = 30;
+        let later = survey(vec![process(1, 50), blocking]);
+        let view = View::between(&survey(vec![]), &later, Duration::from_secs(1));
+        let rates = [1, 2].map(|pid| {
+            view.processes.iter().find(|row| row.pid == pid).and_then(|row| row.handshakes_per_s)
+        });
+        assert_eq!(rates, [Some(50.0), None]);
+        assert!(view.headline("").contains("50 handshakes/s, 30 operations/s"));
+    }
+
+    #[test]
+    fn a_process_of_a_refused_policy_is_not_accelerated() {
+        let mut refusing = process(2, 10);
+        refusing.counts.policy_refused = 1;
+        let later = survey(vec![process(1, 10), refusing]);
+        let view = View::between(&survey(vec![]), &later, Duration::from_secs(1));
+        let text = view.text(&Style { colour: false, width: 100 }, "");
+        assert!(text.contains("1 process accelerated, 20 handshakes/s"), "{text}");
+        assert!(text.contains("Nothing is accelerated in nginx 2: its policy"), "{text}");
     }
 
     #[test]

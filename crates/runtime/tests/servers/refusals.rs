@@ -5,6 +5,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
+use widelane_host::counters::Counts;
+
 use super::programs::FORKS_FOR_EACH;
 use crate::support::{SAYS_NO_END, localhost, run, widelane};
 
@@ -99,6 +101,27 @@ fn a_temporary_directory_that_is_closed_costs_nothing() {
     let Some((told, counters)) = serve(closed, &[], &[]) else { return };
     assert_eq!(told, "");
     assert!(counters.contains(".counters"), "{counters:?}");
+}
+
+/// The variable is not that by which `widelane run` was started, which refuses a wrong one.
+#[test]
+fn a_policy_that_cannot_be_used_is_counted() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return eprintln!("there is no python3: nothing was tested");
+    }
+    let (authority, identity) = localhost();
+    let counters = tempfile::tempdir().expect("a temporary directory");
+    let output = run(Command::new(widelane())
+        .args(["run", "--counters-dir"])
+        .arg(counters.path())
+        .args(["--", "env", "WIDELANE_POLICY=/nonexistent", "python3", "-c", FORKS_FOR_EACH])
+        .args([&identity.certificate, &identity.key, &authority.certificate()])
+        .envs([SAYS_NO_END]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("there is no policy file /nonexistent"), "{said}");
+    let refused: Vec<_> =
+        Counts::read_all(counters.path()).iter().map(|counts| counts.policy_refused).collect();
+    assert_eq!(refused, [1]);
 }
 
 #[test]
