@@ -93,15 +93,9 @@ impl Flags {
         Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
     }
 
-    /// The policy that a server has in whose environment these variables are, and which reads
-    /// `system_path`.
-    pub fn resolve(
-        &self,
-        system_path: PathBuf,
-        variable: impl Fn(&str) -> Option<OsString>,
-    ) -> anyhow::Result<Policy> {
-        let inputs = Inputs { system_path, ..Inputs::of_variables(variable) };
-        match policy::resolve(&inputs) {
+    /// The policy that a server has of `inputs`, among which are these flags' variables.
+    pub fn resolve(&self, inputs: &Inputs) -> anyhow::Result<Policy> {
+        match policy::resolve(inputs) {
             Ok(resolved) => Ok(resolved.policy),
             Err(PolicyError::Unreadable { path, error, .. }) if self.names_file() => {
                 Err(PolicyError::Unreadable { path, error, remedy: "correct --policy" }.into())

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::bail;
 use rustix::fs::{Access, access};
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
-use widelane_cpu::policy;
+use widelane_cpu::policy::{self, Inputs};
 use widelane_host::programs;
 
 use self::fitness::Fitness;
@@ -116,9 +116,12 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<Option<anyho
         None => std::env::var_os(name),
     };
     let system_path = Path::new(policy::SYSTEM_PATH);
-    if let Err(error) = check_policy(&args.flags, system_path, variable) {
-        let is_systems = is_fault_of_system_file(&error, system_path, variable);
-        return if is_systems { Ok(Some(error)) } else { Err(error) };
+    // What is wrong with the system's file the provider says, and accelerates nothing; it still
+    // brings the groups that the server's configuration may name.
+    if let Err(error) = check_policy(&args.flags, system_path, variable)
+        && !is_fault_of_system_file(&error, system_path, variable)
+    {
+        return Err(error);
     }
     if let Some(path) = variable(policy::PATH_VARIABLE) {
         command.env(policy::PATH_VARIABLE, flags::absolute(Path::new(&path))?);
@@ -151,7 +154,8 @@ fn check_policy(
     system_path: &Path,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> anyhow::Result<()> {
-    let policy = flags.resolve(system_path.to_owned(), variable)?;
+    let system_path = system_path.to_owned();
+    let policy = flags.resolve(&Inputs { system_path, ..Inputs::of_variables(variable) })?;
     flags.check_lane_process(&policy)?;
     if let Some(user) = policy.lane_user.filter(|_| !rustix::process::geteuid().is_root()) {
         bail!(

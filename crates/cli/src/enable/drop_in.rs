@@ -2,8 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use anyhow::bail;
+use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::Policy;
 use widelane_crypto::digest::{Algorithm, Hash};
 
@@ -20,6 +22,11 @@ pub struct DropIn {
     settings: String,
     name: String,
 }
+
+/// The variables that stand for no flag.
+const OWN: [&str; 3] = [PRELOAD, PROVIDER, COUNTERS_DIRECTORY_VARIABLE];
+const PRELOAD: &str = "LD_PRELOAD";
+const PROVIDER: &str = "WIDELANE_PROVIDER";
 
 /// Begins the last line, which proves that nobody has edited the others.
 const PROOF: &str = "# sha256 of the lines above: ";
@@ -52,19 +59,36 @@ impl DropIn {
             write!(preload, ":{others}")?;
         }
         let provider = quoted(libraries.provider.as_os_str())?;
+        let counters = if unit.can_count() { SYSTEM_DIRECTORY } else { "" };
         let mut lines = format!(
             "[Service]\n\
-             Environment=\"LD_PRELOAD={preload}\"\n\
-             Environment=\"WIDELANE_PROVIDER={provider}\"\n\
-             Environment=\"WIDELANE_COUNTERS_DIR={SYSTEM_DIRECTORY}\"\n"
+             Environment=\"{PRELOAD}={preload}\"\n\
+             Environment=\"{PROVIDER}={provider}\"\n\
+             Environment=\"{COUNTERS_DIRECTORY_VARIABLE}={counters}\"\n"
         );
         for (name, value) in variables {
             writeln!(lines, "Environment=\"{name}={}\"", quoted(value)?)?;
         }
-        if unit.is_read_only {
+        if unit.is_read_only && unit.can_count() {
             writeln!(lines, "ReadWritePaths=-{SYSTEM_DIRECTORY}")?;
         }
         Ok(DropIn { settings: lines, name: name.to_owned() })
+    }
+
+    /// What `enable` would write today with the libraries and the flags of a file of ours.
+    pub fn renewed(name: &str, unit: &Unit, text: &str) -> anyhow::Result<Self> {
+        let (own, flags): (Vec<_>, Vec<_>) =
+            variables(text).partition(|(name, _)| OWN.contains(name));
+        let value = |name| own.iter().find(|(own, _)| *own == name).map_or("", |(_, value)| value);
+        let runtime = value(PRELOAD).split(':').next().unwrap_or_default();
+        let (provider, runtime) = (value(PROVIDER).into(), runtime.into());
+        let flags: Vec<_> = flags.into_iter().map(|(name, value)| (name, value.into())).collect();
+        DropIn::for_service(name, unit, &Libraries { provider, runtime }, &flags)
+    }
+
+    /// Whether a file of ours has these settings.
+    pub fn is_in(&self, text: &str) -> bool {
+        text.contains(&format!("{}{PROOF}", self.settings))
     }
 
     /// The whole file.
@@ -88,6 +112,20 @@ pub fn is_untouched(text: &str) -> bool {
 /// Whether the directory was made for the file.
 pub fn made_directory(text: &str) -> bool {
     text.contains(DIRECTORY_MADE)
+}
+
+/// The libraries that a file of ours names.
+pub fn libraries(text: &str) -> impl Iterator<Item = PathBuf> {
+    let named = variables(text).filter(|(name, _)| [PRELOAD, PROVIDER].contains(name));
+    named.map(|(_, value)| value.split(':').next().unwrap_or_default().into())
+}
+
+/// The variables that a file of ours sets, with their values.
+fn variables(text: &str) -> impl Iterator<Item = (&str, String)> {
+    text.lines().filter_map(|line| {
+        let word = line.strip_prefix("Environment=\"")?.strip_suffix('"')?;
+        word.split_once('=').map(|(name, value)| (name, value.replace("%%", "%")))
+    })
 }
 
 fn fingerprint(text: &str) -> String {
@@ -115,6 +153,8 @@ fn is_misread(char: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::flags::Flags;
 
@@ -185,6 +225,27 @@ mod tests {
         assert!(!text.contains("ReadWritePaths"), "{text}");
         let text = drop_in(None, true, &Flags::default()).text(false);
         assert!(text.contains("ReadWritePaths=-/run/widelane\n"), "{text}");
+    }
+
+    #[test]
+    fn a_file_is_renewed_with_its_libraries_and_flags() {
+        let flags = Flags { policy: Some("/p/1%.toml".into()), pq: true, ..Flags::default() };
+        let text = drop_in(Some("/a.so:/%p.so"), true, &flags).text(true);
+        let found: Vec<_> = libraries(&text).collect();
+        assert_eq!(found, [Path::new("/l/r.so"), Path::new("/l/100%/widelane.so")]);
+        let unit = |preload: &str, is_read_only| Unit {
+            preload: Some(preload.to_owned()),
+            is_read_only,
+            ..Unit::default()
+        };
+        for (unit, is_same) in [
+            (unit("/a.so:/%p.so", true), true),
+            (unit("/b.so", true), false),
+            (unit("/a.so:/%p.so", false), false),
+        ] {
+            let renewed = DropIn::renewed("server", &unit, &text).unwrap();
+            assert_eq!(renewed.is_in(&text), is_same, "{renewed:?}");
+        }
     }
 
     #[test]

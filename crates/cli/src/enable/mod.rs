@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
+use widelane_cpu::policy::Inputs;
 use widelane_cpu::{Policy, policy};
 
 pub use self::status::{StatusArgs, status};
@@ -90,7 +91,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if let Fitness::RunsUnchanged(reason) = &fitness {
         bail!("{name} would run unchanged: {reason}");
     }
-    let (variables, policy) = variables(&args.flags, &root)?;
+    let (variables, policy) = variables(&args.flags, &root, &unit)?;
     if let Some(user) = policy.lane_user.filter(|_| !unit.starts_as_root()) {
         bail!(
             "only root can have the lane process run as {user}, and {name} does not start as root; \
@@ -150,7 +151,12 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
     } else if changes == 0 {
         output::print(NOTHING)?;
     } else if was_enabled && !dry_run {
-        output::print(&format!("{name} runs as it was when {}", started(&root, &name)))?;
+        output::print(&format!(
+            "{name} runs as it was when {}\n\
+             If its configuration names groups that its OpenSSL lacks, it will refuse to start \
+             (docs/operate/post-quantum.md).",
+            started(&root, &name)
+        ))?;
     }
     if name.ends_with('@') {
         let instances = status::enabled(&root);
@@ -242,16 +248,21 @@ fn check_readable(
 
 /// The variables of the flags as a server below `root` will read them, and its policy, which can be
 /// used.
-fn variables(given: &Flags, root: &Path) -> anyhow::Result<(Variables, Policy)> {
+fn variables(given: &Flags, root: &Path, unit: &Unit) -> anyhow::Result<(Variables, Policy)> {
     let flags = Flags {
         policy: given.policy.as_deref().map(|path| system::within(root, path)),
         ..given.clone()
     };
     let variables = flags.variables()?;
-    let policy = flags.resolve(system::below(root, Path::new(policy::SYSTEM_PATH)), |name| {
+    let inputs = Inputs::of_variables(|name| {
         let (_, value) = variables.iter().find(|(given, _)| *given == name)?;
         let is_file = name == policy::PATH_VARIABLE && value != policy::AUTO;
         Some(if is_file { system::below(root, Path::new(value)).into() } else { value.clone() })
+    });
+    let policy = flags.resolve(&Inputs {
+        system_path: system::below(root, Path::new(policy::SYSTEM_PATH)),
+        reader: unit.reader(root).unwrap_or(inputs.reader),
+        ..inputs
     })?;
     if root == Path::new("/") {
         flags.check_lane_process(&policy)?;

@@ -11,7 +11,7 @@ use widelane_host::choice::Choice;
 use widelane_host::counters::Counts;
 use widelane_tables::{Block, Kind, Table, Tone, count, percent};
 
-use super::drop_in;
+use super::drop_in::{self, DropIn};
 use super::files::{self, UNITS};
 use super::unit::{self, Unit};
 use crate::libraries::RUNTIME_NAME;
@@ -50,10 +50,13 @@ struct Service {
     processes_without: usize,
     /// Those of them of which this user may not know whether they have.
     processes_unknown: usize,
-    /// Those of them that have counters.
+    /// Those of them that have counters, and no policy that was refused.
     processes_accelerated: usize,
+    /// Those of them whose policy was refused, so that nothing is accelerated.
+    processes_policy_refused: usize,
     /// Those of them whose counters are of another version, as before an upgrade.
     processes_of_other_version: usize,
+    /// Those that the runtime drives for event loops: 0 where threads block in them.
     handshakes: u64,
     operations: u64,
     /// Share of the executed operations that ran together with others.
@@ -161,17 +164,19 @@ impl Service {
             skipped.objection == Objection::Version
                 && skipped.pid().is_some_and(|pid| running.contains(&pid))
         };
-        let accelerated: Vec<_> =
+        let counting: Vec<_> =
             survey.processes.iter().filter(|process| running.contains(&process.pid)).collect();
         let mut sum = Counts::default();
-        accelerated.iter().for_each(|process| sum.add(&process.counts));
+        counting.iter().for_each(|process| sum.add(&process.counts));
+        let refused = counting.iter().filter(|process| process.counts.policy_refused > 0).count();
         let mut found = Service {
             enabled,
             edited: matches!(&drop_in, Ok(Some(text)) if !drop_in::is_untouched(text)),
             processes: running.len(),
             processes_without: count_of(Some(false)),
             processes_unknown: count_of(None),
-            processes_accelerated: accelerated.len(),
+            processes_accelerated: counting.len() - refused,
+            processes_policy_refused: refused,
             processes_of_other_version: survey.skipped.iter().filter(is_of_other_version).count(),
             handshakes: sum.handshakes,
             operations: sum.jobs(),
@@ -179,7 +184,7 @@ impl Service {
             fallbacks: sum.fallbacks,
             device_operations: sum.device_jobs,
             device_faults: sum.device_faults + sum.device_late,
-            policies: accelerated
+            policies: counting
                 .iter()
                 .filter_map(|process| process.counts.choice.as_ref().map(Choice::name))
                 .collect(),
@@ -188,13 +193,26 @@ impl Service {
         };
         found.advice = match (unit, drop_in) {
             (Err(error), _) | (Ok(_), Err(error)) => Some(advice_on(&error)),
-            (Ok(unit), Ok(_)) => found.advise(root, &unit, where_it_runs),
+            (Ok(unit), Ok(text)) => found.advise(root, &unit, text.as_deref(), where_it_runs),
         };
         found
     }
 
-    fn advise(&self, root: &Path, unit: &Unit, running: &Running) -> Option<String> {
+    fn advise(
+        &self,
+        root: &Path,
+        unit: &Unit,
+        drop_in: Option<&str>,
+        running: &Running,
+    ) -> Option<String> {
         let name = &self.service;
+        if self.processes_policy_refused > 0 {
+            let unit = unit::systemctl_name(name);
+            return Some(format!(
+                "its policy is refused, so that nothing is accelerated: `journalctl -u {unit} | \
+                 grep widelane:` says why; mend it, then `systemctl restart {unit}`"
+            ));
+        }
         if let Some(reason) = why_unchanged(root, unit).filter(|_| self.processes_accelerated == 0)
         {
             return Some(match self.enabled {
@@ -205,12 +223,20 @@ impl Service {
                 _ => format!("{name} would run unchanged: {reason}"),
             });
         }
+        let can_count = unit.can_count();
+        let outdated = drop_in.and_then(|text| why_outdated(root, name, unit, text));
         let unit = unit::systemctl_name(name);
         if self.enabled != Some(true) {
             let advice = files::why_masked(root, name).unwrap_or_else(|| {
                 format!("{} accelerates it", unit::command("enable", root, name))
             });
             return Some(advice).filter(|_| self.processes_accelerated == 0);
+        }
+        if let Some(reason) = outdated {
+            return Some(format!(
+                "{reason}; {}, with the flags that are to hold, writes it anew",
+                unit::command("enable", root, name)
+            ));
         }
         match running {
             Running::Here(_) => {}
@@ -238,6 +264,9 @@ impl Service {
                  `journalctl -u {unit} | grep -e widelane -e ld.so`, \
                  docs/operate/troubleshooting.md"
             )),
+            (_, 0) if !can_count && self.processes_without == 0 => {
+                Some("nothing more is known of it, as PrivatePIDs= keeps it from counters".into())
+            }
             (_, 0) if self.processes_unknown > 0 => Some(format!(
                 "it was not restarted since it was enabled (`systemctl restart {unit}`), or no \
                  handshake came to it yet, or it cannot write its counters; root can tell which"
@@ -266,7 +295,10 @@ impl Service {
             self.service.clone(),
             enabled.to_owned(),
             format!("{} of {}", self.processes_accelerated, self.processes),
-            count(self.handshakes),
+            match self.handshakes {
+                0 if self.operations > 0 => "–".to_owned(),
+                handshakes => count(handshakes),
+            },
             count(self.operations),
             self.batched_share.map_or_else(String::new, percent),
             if self.fallbacks > 0 { count(self.fallbacks) } else { String::new() },
@@ -278,10 +310,26 @@ impl Service {
 
 /// Why a service cannot be accelerated, where this user may read its program.
 fn why_unchanged(root: &Path, unit: &Unit) -> Option<String> {
-    File::open(system::below(root, &unit.program)).ok()?;
+    File::open(unit.program_file(root)?).ok()?;
     match unit.fitness(root) {
         Fitness::RunsUnchanged(reason) => Some(reason),
         Fitness::Accelerates | Fitness::PassesOn => None,
+    }
+}
+
+/// Why `enable` would write another drop-in than this one, if it is as it was written.
+fn why_outdated(root: &Path, name: &str, unit: &Unit, text: &str) -> Option<String> {
+    if !drop_in::is_untouched(text) {
+        return None;
+    }
+    let is_gone = |path: &PathBuf| matches!(system::below(root, path).try_exists(), Ok(false));
+    if let Some(gone) = drop_in::libraries(text).find(is_gone) {
+        return Some(format!("its drop-in names {}, which is not there", gone.display()));
+    }
+    match DropIn::renewed(name, unit, text) {
+        Ok(renewed) if renewed.is_in(text) => None,
+        Ok(_) => Some("its unit has changed since it was enabled".to_owned()),
+        Err(error) => Some(format!("{error:#}")),
     }
 }
 
@@ -442,6 +490,23 @@ mod tests {
             assert_eq!(service.processes_of_other_version, 0);
             assert!(!service.advice.unwrap().contains("another version"));
         }
+    }
+
+    #[test]
+    fn a_server_whose_policy_is_refused_is_not_accelerated() {
+        let own = std::process::id();
+        let mut process = crate::top::process(own, 0);
+        let mut look = |is_refused| {
+            process.counts.policy_refused = is_refused;
+            let survey = Survey { processes: vec![process.clone()], ..Survey::default() };
+            System::new().look(&survey, &Running::Here(vec![own]))
+        };
+        crate::output::assert_documented(&look(0));
+        assert_eq!((look(0).processes_accelerated, look(0).advice), (1, None));
+        let refusing = look(1);
+        assert_eq!((refusing.processes_accelerated, refusing.processes_policy_refused), (0, 1));
+        let advice = refusing.advice.unwrap();
+        assert!(advice.starts_with("its policy is refused, so that nothing is"), "{advice}");
     }
 
     #[test]

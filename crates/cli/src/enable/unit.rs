@@ -5,18 +5,20 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use nix::unistd::User;
+use nix::unistd::{Uid, User};
+use widelane_cpu::policy::Reader;
 
 use super::drop_in::FILE_NAME;
 use crate::live::SYSTEM_DIRECTORY;
 use crate::run::fitness::{Fitness, Start};
-use crate::system::{below, way};
+use crate::system::{below, way, within};
 pub use files::own_name;
 use files::{drop_ins, found, text, unit_file};
 use syntax::{expanded, is_false, is_true, service_settings, words};
@@ -46,16 +48,20 @@ pub struct Unit {
     pub preload: Option<String>,
     /// Whether it may write to few directories only.
     pub is_read_only: bool,
-    /// Whether it has a user of its own while it runs, which implies more than the settings say.
-    pub is_dynamic_user: bool,
-    /// Settings in force that hide directories from it.
-    pub hidden_by: Vec<&'static str>,
-    /// Settings in force that give it a file system of its own.
-    pub rooted_by: Vec<&'static str>,
+    /// Which of [`SWITCHES`] are in force.
+    pub in_force: BTreeSet<&'static str>,
+    /// The directory that it takes for the root, if it names one.
+    pub root_directory: PathBuf,
+    /// Directories in which its program is looked for before the usual ones.
+    pub searched: Vec<PathBuf>,
+    /// Whether a filter keeps it from the system calls of the group `@resources`.
+    pub is_denied_resources: bool,
     /// The files that it takes its environment from, as systemd is told of them.
     pub environment_files: Vec<String>,
     /// Those of them that cannot be read, and why.
     pub closed_files: Vec<String>,
+    /// Our variables, each behind the file whose value holds instead of the one of `enable`.
+    pub overridden: Vec<String>,
     /// The file that takes `LD_PRELOAD` out of its environment.
     pub unset_by: Option<PathBuf>,
     /// Directories, each with the one of [`PATHS`] that names it.
@@ -76,14 +82,26 @@ const READ_ONLY: &str = "ReadOnlyPaths";
 const NO_EXEC: &str = "NoExecPaths";
 const EXEC: &str = "ExecPaths";
 
+/// Settings that are in force or not by the last value that they have, and whether they are by it.
+const SWITCHES: [(&str, fn(&str) -> bool); 7] = [
+    ("DynamicUser", is_true),
+    (PRIVATE_PIDS, is_true),
+    ("PrivateTmp", hides),
+    ("ProtectHome", hides),
+    ("ProtectSystem", |value| value == "strict"),
+    ("RootDirectory", is_other_root),
+    ("RootImage", is_other_root),
+];
+const PRIVATE_PIDS: &str = "PrivatePIDs";
+
 /// Settings that hide directories from a service, and which.
 const HIDING: [(&str, &[&str]); 2] =
     [("ProtectHome", &["/home", "/root", "/run/user"]), ("PrivateTmp", &["/tmp", "/var/tmp"])];
 
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// What lets confined services map their counters, as the packages install it.
-const SELINUX_MODULE: &str = "/usr/share/widelane/widelane.cil";
+/// What lets confined services map their counters, as seen from the directory of the libraries.
+const SELINUX_MODULE: &str = "../../share/widelane/widelane.cil";
 
 impl Unit {
     /// Reads a service's unit and all drop-ins but ours.
@@ -105,7 +123,7 @@ impl Unit {
             Err(error) => return Err(error),
         };
         for (path, text) in [file].into_iter().chain(drop_ins(root, &name)?) {
-            unit.add(root, &name, &path, &text)?;
+            unit.add(&name, &path, &text)?;
         }
         if let Some(path) = &unit.unset_by {
             bail!(
@@ -114,10 +132,13 @@ impl Unit {
             );
         }
         unit.check_environment_files(root)?;
-        unit.is_read_only |= unit.depth(READ_ONLY, Path::new(SYSTEM_DIRECTORY)).is_some();
-        if unit.is_dynamic_user {
-            unit.is_read_only = true;
-            unit.set_hiding("PrivateTmp", "yes");
+        if unit.has("DynamicUser") {
+            unit.in_force.extend(["PrivateTmp", "ProtectSystem"]);
+        }
+        unit.is_read_only = unit.has("ProtectSystem")
+            || unit.depth(READ_ONLY, Path::new(SYSTEM_DIRECTORY)).is_some();
+        if !unit.is_program_unknown {
+            unit.program = found(&unit.root(root), &unit.searched, &unit.program);
         }
         if unit.program.as_os_str().is_empty() {
             bail!("service {name} starts no program; is it masked?");
@@ -127,18 +148,51 @@ impl Unit {
 
     /// Whether its program can be accelerated, as far as its file is known.
     pub fn fitness(&self, root: &Path) -> Fitness {
-        match self.is_program_unknown {
-            true => Fitness::Accelerates,
-            false => {
-                Start { root, is_by_root: self.starts_as_root() }.judge(&below(root, &self.program))
-            }
-        }
+        let Some(program) = self.program_file(root) else { return Fitness::Accelerates };
+        Start { root: &self.root(root), is_by_root: self.starts_as_root() }.judge(&program)
+    }
+
+    /// Its program's file, if it is known.
+    pub fn program_file(&self, root: &Path) -> Option<PathBuf> {
+        let is_known = !self.is_program_unknown && !self.has("RootImage");
+        is_known.then(|| below(&self.root(root), &self.program))
+    }
+
+    /// What it takes for the root directory, of the system in the directory `root`.
+    fn root(&self, root: &Path) -> PathBuf {
+        below(root, &self.root_directory)
+    }
+
+    /// Whether one of [`SWITCHES`] is in force.
+    fn has(&self, setting: &str) -> bool {
+        self.in_force.contains(setting)
+    }
+
+    /// Whether its counters can be told from those of other processes: they go by their numbers.
+    pub fn can_count(&self) -> bool {
+        !self.has(PRIVATE_PIDS)
     }
 
     /// Whether root starts its program.
     pub fn starts_as_root(&self) -> bool {
         let is_roots = matches!(self.user.as_deref(), None | Some("root" | "0"));
-        self.is_privileged || (is_roots && !self.is_dynamic_user)
+        self.is_privileged || (is_roots && !self.has("DynamicUser"))
+    }
+
+    /// Who reads its policy, as far as is known; other systems have other users.
+    pub fn reader(&self, root: &Path) -> Option<Reader> {
+        if root != Path::new("/") {
+            return None;
+        }
+        if self.starts_as_root() {
+            return Some(Reader::ROOT);
+        }
+        let user = self.user.as_deref()?;
+        let number = user.parse().ok();
+        let by_number = number.map(|number| User::from_uid(Uid::from_raw(number)));
+        let found = by_number.unwrap_or_else(|| User::from_name(user)).ok().flatten();
+        let known = found.map(|user| Reader { user: user.uid.as_raw(), group: user.gid.as_raw() });
+        known.or_else(|| Some(Reader { user: number?, ..Reader::ROOT }))
     }
 
     /// What keeps its program from reading a file of the system in the directory `root`: a
@@ -148,8 +202,7 @@ impl Unit {
         if self.starts_as_root() {
             return None;
         }
-        // Other systems have other users.
-        let user = self.user.as_deref().filter(|_| root == Path::new("/")).and_then(user_number);
+        let user = self.reader(root).map(|reader| reader.user);
         let is_closed = |path: &Path, need: u32| {
             let Ok(metadata) = path.metadata() else { return true };
             let shift = if user == Some(metadata.uid()) { 6 } else { 0 };
@@ -165,7 +218,7 @@ impl Unit {
         let has = |directories: &[&str]| directories.iter().any(|above| file.starts_with(above));
         HIDING
             .into_iter()
-            .find(|(setting, directories)| self.hidden_by.contains(setting) && has(directories))
+            .find(|(setting, directories)| self.has(setting) && has(directories))
             .map(|(setting, _)| setting)
     }
 
@@ -194,7 +247,8 @@ impl Unit {
                  {PRELOAD}, widelane is not loaded; set it in the unit instead"
             )
         });
-        let rooted = self.rooted_by.iter().map(|setting| {
+        let rooted = ["RootDirectory", "RootImage"].into_iter().filter(|setting| self.has(setting));
+        let rooted = rooted.map(|setting| {
             format!(
                 "{setting}= gives it a file system of its own: the libraries of widelane have to \
                  be in there, under the same paths, and /run/widelane if it is to have counters"
@@ -219,6 +273,21 @@ impl Unit {
                  show it"
             )
         });
+        let unnumbered = (!self.can_count()).then(|| {
+            format!(
+                "{PRIVATE_PIDS}= gives it process numbers of its own, by which its counters could \
+                 be taken for those of others: it runs without, and neither `widelane status` nor \
+                 `widelane top` can show it"
+            )
+        });
+        let filtered = self.is_denied_resources.then(|| {
+            "SystemCallFilter= keeps it from @resources: a lane process (--lane-cpus), and \
+             HAProxy's ssl-mode-async, need sched_setaffinity and sched_setscheduler of these"
+                .to_owned()
+        });
+        let overridden = self.overridden.iter().map(|which| {
+            format!("{which}, which holds whatever `widelane enable` is told; take it out there")
+        });
         let costly = self.server_that_loses().map(|server| {
             format!(
                 "{server} has a process for each connection, each of which costs more CPU to start \
@@ -228,14 +297,19 @@ impl Unit {
             )
         });
         let confined = (is_enforcing(root) && !has_selinux_module(root)).then(|| {
+            let module = way(root, &library.with_file_name(SELINUX_MODULE)).0;
+            let remedy = match module.exists() {
+                true => format!("As root: semodule -i {}", within(root, &module).display()),
+                false => "What allows it is in docs/operate/operating.md".to_owned(),
+            };
             format!(
                 "SELinux is enforcing: if it confines {program}, that may not map its counters, \
-                 and neither `widelane status` nor `widelane top` shows it. As root: semodule -i \
-                 {SELINUX_MODULE}"
+                 and neither `widelane status` nor `widelane top` shows it. {remedy}"
             )
         });
-        let remarks = remark.into_iter().chain(unread).chain(closed).chain(rooted).chain(kept);
-        remarks.chain(uncounted).chain(confined).chain(costly).collect()
+        let remarks = remark.into_iter().chain(unread).chain(closed).chain(overridden);
+        let remarks = remarks.chain(rooted).chain(kept).chain(uncounted).chain(unnumbered);
+        remarks.chain(filtered).chain(confined).chain(costly).collect()
     }
 
     /// Which of [`PROCESS_PER_CONNECTION`] it is, if it is one.
@@ -277,20 +351,20 @@ impl Unit {
     }
 
     /// Takes up what one file adds.
-    fn add(&mut self, root: &Path, name: &str, path: &Path, text: &str) -> anyhow::Result<()> {
+    fn add(&mut self, name: &str, path: &Path, text: &str) -> anyhow::Result<()> {
         for (key, value) in service_settings(text) {
             match key.as_str() {
-                "ExecStart" => self.set_program(root, name, &value),
+                "ExecStart" => self.set_program(name, &value),
+                "ExecSearchPath" if value.is_empty() => self.searched.clear(),
+                "ExecSearchPath" => {
+                    let directories = value.split(':').filter_map(|path| expanded(path, name));
+                    self.searched.extend(directories.map(PathBuf::from));
+                }
                 "User" => {
                     let user = expanded(&value, name).unwrap_or(value);
                     self.user = Some(user).filter(|user| !user.is_empty());
                 }
-                "ProtectSystem" => self.is_read_only = value == "strict",
-                "ProtectHome" => self.set_hiding("ProtectHome", &value),
-                "PrivateTmp" => self.set_hiding("PrivateTmp", &value),
-                "RootDirectory" => self.set_root("RootDirectory", &value),
-                "RootImage" => self.set_root("RootImage", &value),
-                "DynamicUser" => self.is_dynamic_user = is_true(&value),
+                "SystemCallFilter" => self.filter(&value),
                 "Environment" if value.is_empty() && is_behind_ours(path) => bail!(
                     "{} clears the environment and is read after {FILE_NAME}, so that widelane \
                      would not be loaded; rename it to something before that",
@@ -301,6 +375,8 @@ impl Unit {
                     for word in words(&value) {
                         if let Some(preload) = word.strip_prefix("LD_PRELOAD=") {
                             self.set_preload(path, preload)?;
+                        } else if is_behind_ours(path) {
+                            self.note_override(path, &word);
                         }
                     }
                 }
@@ -311,6 +387,14 @@ impl Unit {
                 "EnvironmentFile" if value.is_empty() => self.environment_files.clear(),
                 "EnvironmentFile" => self.environment_files.push(value),
                 _ => {
+                    let switch = SWITCHES.into_iter().find(|(setting, _)| *setting == key);
+                    if let Some((setting, is_on_by)) = switch {
+                        self.in_force.remove(setting);
+                        self.in_force.extend(is_on_by(&value).then_some(setting));
+                    }
+                    if key == "RootDirectory" {
+                        self.root_directory = expanded(&value, name).unwrap_or_default().into();
+                    }
                     if let Some(setting) = PATHS.into_iter().find(|setting| *setting == key) {
                         self.add_paths(setting, name, &value);
                     }
@@ -354,18 +438,27 @@ impl Unit {
                     file.display()
                 );
             }
+            text.lines().for_each(|line| self.note_override(&file, line));
         }
         Ok(())
     }
 
-    fn set_root(&mut self, setting: &'static str, value: &str) {
-        self.rooted_by.retain(|other| *other != setting);
-        if !["", "/"].contains(&value) {
-            self.rooted_by.push(setting);
+    /// Notes a line that sets one of our variables behind the drop-in.
+    fn note_override(&mut self, file: &Path, line: &str) {
+        let name = line.split_once('=').map_or("", |(name, _)| name.trim());
+        if name.starts_with("WIDELANE_") {
+            self.overridden.push(format!("{} sets {name}", file.display()));
         }
     }
 
-    fn set_program(&mut self, root: &Path, name: &str, command: &str) {
+    fn filter(&mut self, value: &str) {
+        let denied = value.strip_prefix('~');
+        if value.is_empty() || words(denied.unwrap_or(value)).iter().any(|it| it == "@resources") {
+            self.is_denied_resources = denied.is_some();
+        }
+    }
+
+    fn set_program(&mut self, name: &str, command: &str) {
         // An empty command takes back those before it.
         if command.is_empty() {
             self.program = PathBuf::new();
@@ -381,15 +474,7 @@ impl Unit {
         self.is_privileged = prefixes.contains('+') || prefixes.matches('!').count() == 1;
         let known = expanded(program, name);
         self.is_program_unknown = known.is_none();
-        self.program = known.map_or_else(|| program.into(), |program| found(root, &program));
-    }
-
-    fn set_hiding(&mut self, setting: &'static str, value: &str) {
-        self.hidden_by.retain(|other| *other != setting);
-        // What can be read can be loaded.
-        if !(is_false(value) || ["", "read-only"].contains(&value)) {
-            self.hidden_by.push(setting);
-        }
+        self.program = known.unwrap_or_else(|| program.to_owned()).into();
     }
 
     fn set_preload(&mut self, path: &Path, preload: &str) -> anyhow::Result<()> {
@@ -405,10 +490,13 @@ impl Unit {
     }
 }
 
-/// The number of a user of this system, by name or number.
-fn user_number(user: &str) -> Option<u32> {
-    let by_name = || User::from_name(user).ok().flatten().map(|user| user.uid.as_raw());
-    user.parse().ok().or_else(by_name)
+/// Whether a setting hides a directory by this value. What can be read can be loaded.
+fn hides(value: &str) -> bool {
+    !(is_false(value) || ["", "read-only"].contains(&value))
+}
+
+fn is_other_root(value: &str) -> bool {
+    !["", "/"].contains(&value)
 }
 
 /// What `systemctl` and `journalctl` are told to act on a service: of a template, all instances.

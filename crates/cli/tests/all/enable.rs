@@ -289,6 +289,32 @@ fn status_tells_of_a_service_that_can_no_longer_be_accelerated() {
     assert!(said.contains(expected), "{said}");
 }
 
+/// systemd reads our drop-in last, so that it holds what the unit said when it was written.
+#[test]
+fn status_tells_of_a_drop_in_that_is_out_of_date() {
+    let Some(system) = System::new() else { return };
+    system.done(&["enable", "nginx", "--wait-max", "2ms"]);
+    let advice = || {
+        let status: serde_json::Value =
+            serde_json::from_str(&system.done(&["status", "--json"])).unwrap();
+        status[0]["advice"].as_str().map(str::to_owned)
+    };
+    assert_eq!(advice(), None);
+    let others = "etc/systemd/system/nginx.service.d/others.conf";
+    for setting in
+        ["Environment=LD_PRELOAD=/usr/lib/jemalloc.so", "ProtectSystem=strict", "PrivatePIDs=yes"]
+    {
+        system.write(others, &format!("[Service]\n{setting}\n"));
+        let said = advice().unwrap_or_default();
+        assert!(said.starts_with("its unit has changed since"), "{setting}: {said}");
+        system.done(&["enable", "nginx", "--wait-max", "2ms"]);
+        assert_eq!(advice(), None, "{setting}");
+    }
+    fs::rename(system.path("usr/lib/widelane"), system.path("usr/lib/elsewhere")).unwrap();
+    let said = advice().unwrap_or_default();
+    assert!(said.contains("/usr/lib/widelane/libwidelane_runtime.so, which is not"), "{said}");
+}
+
 /// Debian's apache2 is started by a script, and its rsyslog loads TLS later.
 #[test]
 fn a_service_that_starts_or_loads_its_server_is_enabled_with_a_remark() {

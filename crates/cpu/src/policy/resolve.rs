@@ -37,6 +37,29 @@ pub struct Inputs {
     pub system_path: PathBuf,
     /// Those of [`variables`] that are set and not empty.
     pub variables: BTreeMap<&'static str, OsString>,
+    /// Who reads the files: nobody but root and these may be able to change them.
+    pub reader: Reader,
+}
+
+/// The user and the group of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    /// The user's number.
+    pub user: u32,
+    /// The group's number.
+    pub group: u32,
+}
+
+impl Reader {
+    /// A process of root.
+    pub const ROOT: Reader = Reader { user: 0, group: 0 };
+
+    fn of_this_process() -> Self {
+        Reader {
+            user: rustix::process::geteuid().as_raw(),
+            group: rustix::process::getegid().as_raw(),
+        }
+    }
 }
 
 impl Inputs {
@@ -53,6 +76,7 @@ impl Inputs {
             argument: None,
             system_path: SYSTEM_PATH.into(),
             variables: variables().filter_map(value).collect(),
+            reader: Reader::of_this_process(),
         }
     }
 
@@ -230,8 +254,7 @@ fn bitwidth(
 fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
     let named = inputs.variables.get(PATH_VARIABLE).map(Path::new);
     if named == Some(Path::new(AUTO)) {
-        let (system_path, variables) = (inputs.system_path.clone(), BTreeMap::new());
-        let operators = Inputs { argument: None, system_path, variables };
+        let operators = Inputs { variables: BTreeMap::new(), ..inputs.clone() };
         let (mut policy, base) = base_policy(&operators)?;
         if base == Base::BuiltIn {
             // No operator wrote it, and what it keeps closed may be compared, too.
@@ -242,9 +265,9 @@ fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
     }
     if let Some(path) = named {
         let remedy = "correct WIDELANE_POLICY or unset it";
-        return Ok((read(path, remedy)?, Base::EnvironmentFile(path.to_owned())));
+        return Ok((read(path, inputs.reader, remedy)?, Base::EnvironmentFile(path.to_owned())));
     }
-    match read(&inputs.system_path, "correct it or remove it") {
+    match read(&inputs.system_path, inputs.reader, "correct it or remove it") {
         Err(PolicyError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
             Ok((Policy::default_for(&Signature::detect()), Base::BuiltIn))
         }
@@ -252,7 +275,7 @@ fn base_policy(inputs: &Inputs) -> Result<(Policy, Base), PolicyError> {
     }
 }
 
-fn read(path: &Path, remedy: &'static str) -> Result<Policy, PolicyError> {
+fn read(path: &Path, reader: Reader, remedy: &'static str) -> Result<Policy, PolicyError> {
     let unreadable = |error| PolicyError::Unreadable { path: path.to_owned(), remedy, error };
     // Not blocking: whoever opens a pipe waits for its other end.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -262,7 +285,7 @@ fn read(path: &Path, remedy: &'static str) -> Result<Policy, PolicyError> {
     if metadata.file_type().is_fifo() {
         return Err(unreadable(io::ErrorKind::NotSeekable.into()));
     }
-    if let Some(flaw) = flaw(&metadata) {
+    if let Some(flaw) = flaw(&metadata, reader) {
         return Err(PolicyError::Untrusted { path: path.to_owned(), flaw });
     }
     let mut text = String::new();
@@ -291,22 +314,29 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// What lets users other than root and the user and the group of this process change the file.
-fn flaw(metadata: &Metadata) -> Option<String> {
+/// What lets users other than root and the user and the group of its reader change the file.
+fn flaw(metadata: &Metadata, reader: Reader) -> Option<String> {
     const WRITABLE_FOR_ALL: u32 = 0o002;
     const WRITABLE_FOR_GROUP: u32 = 0o020;
     let (owner, group) = (metadata.uid(), metadata.gid());
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Some(format!("belongs to user {owner}"));
+    if owner != 0 && owner != reader.user {
+        let hint = match owner {
+            OVERFLOW_USER => ", or to one without a number in this user namespace",
+            _ => "",
+        };
+        return Some(format!("belongs to user {owner}{hint}"));
     }
     // A device such as /dev/null has no contents that users could change.
     let may = |bits| metadata.is_file() && metadata.mode() & bits != 0;
     if may(WRITABLE_FOR_ALL) {
         return Some("can be written by everybody".to_owned());
     }
-    let is_ours = group == 0 || group == rustix::process::getegid().as_raw();
+    let is_ours = group == 0 || group == reader.group;
     (may(WRITABLE_FOR_GROUP) && !is_ours).then(|| format!("can be written by group {group}"))
 }
+
+/// Whom files belong to in a user namespace in which their owners have no number.
+const OVERFLOW_USER: u32 = 65_534;
 
 #[cfg(test)]
 mod tests {
@@ -667,6 +697,8 @@ mod tests {
             return;
         }
         let error = resolve(&files.inputs(&[])).unwrap_err();
-        assert!(error.to_string().contains("belongs to user 65534"), "{error}");
+        assert!(error.to_string().contains("belongs to user 65534, or to one without"), "{error}");
+        let of_its_user = Reader { user: 65_534, group: 65_534 };
+        resolve(&Inputs { reader: of_its_user, ..files.inputs(&[]) }).expect("its own file");
     }
 }

@@ -160,12 +160,14 @@ pub(super) fn drop_ins(
     Ok(found.into_values())
 }
 
-/// The program that systemd starts for a word, which may be a name.
-pub(super) fn found(root: &Path, word: &str) -> PathBuf {
-    let named = SEARCHED.iter().map(|directory| Path::new(directory).join(word));
-    let is_name = !word.contains('/');
-    let found = named.filter(|_| is_name).find(|path| below(root, path).exists());
-    found.unwrap_or_else(|| PathBuf::from(word))
+/// The program that systemd starts for a path. A name alone is looked for in `searched` if there are
+/// any directories, else where systemd looks.
+pub(super) fn found(root: &Path, searched: &[PathBuf], program: &Path) -> PathBuf {
+    let usual = SEARCHED.iter().map(Path::new).filter(|_| searched.is_empty());
+    let directories = searched.iter().map(PathBuf::as_path).chain(usual);
+    let is_name = program.components().count() == 1 && program.is_relative();
+    let mut named = directories.filter(|_| is_name).map(|directory| directory.join(program));
+    named.find(|path| below(root, path).exists()).unwrap_or_else(|| program.to_owned())
 }
 
 /// Where systemd looks for programs.

@@ -53,7 +53,12 @@ fn the_program_is_found_and_a_drop_in_may_replace_it() {
     assert_eq!(system.find().unwrap(), plain);
     let other = "[Service]\nExecStart=\nExecStart=/opt/server\nProtectSystem=strict\n";
     system.write("etc/systemd/system/server.service.d/a.conf", other);
-    let replaced = Unit { program: "/opt/server".into(), is_read_only: true, ..plain };
+    let replaced = Unit {
+        program: "/opt/server".into(),
+        is_read_only: true,
+        in_force: ["ProtectSystem"].into(),
+        ..plain
+    };
     assert_eq!(system.find().unwrap(), replaced);
 }
 
@@ -196,6 +201,11 @@ fn a_program_is_found_by_its_name() {
     assert_eq!(system.find().unwrap().program, Path::new("/bin/server"));
     system.write("usr/sbin/server", "");
     assert_eq!(system.find().unwrap().program, Path::new("/usr/sbin/server"));
+    let searched = "[Service]\nExecSearchPath=/opt/none:/opt/%p/sbin\nExecSearchPath=/opt\n";
+    system.write("etc/systemd/system/server.service.d/a.conf", searched);
+    assert_eq!(system.find().unwrap().program, Path::new("server"));
+    system.write("opt/server/sbin/server", "");
+    assert_eq!(system.find().unwrap().program, Path::new("/opt/server/sbin/server"));
 }
 
 #[test]
@@ -444,6 +454,66 @@ fn a_file_system_of_its_own_is_told() {
 }
 
 #[test]
+fn a_program_that_only_another_root_has_is_judged_there() {
+    let openssl = Path::new("/usr/bin/openssl");
+    if !openssl.exists() {
+        eprintln!("openssl is not installed: nothing was tested");
+        return;
+    }
+    let system = System::new(&format!("{UNIT}RootDirectory=/srv/jail\n"));
+    let root = system.0.path();
+    let reason = |fitness| match fitness {
+        Fitness::RunsUnchanged(reason) => reason,
+        fitness => format!("{fitness:?}"),
+    };
+    let missing = reason(system.find().unwrap().fitness(root));
+    assert!(missing.contains("srv/jail/usr/sbin/server cannot be read"), "{missing}");
+    fs::create_dir_all(root.join("srv/jail/usr/sbin")).unwrap();
+    fs::copy(openssl, root.join("srv/jail/usr/sbin/server")).unwrap();
+    assert_eq!(system.find().unwrap().fitness(root), Fitness::Accelerates);
+    let image = System::new(&format!("{UNIT}RootImage=/srv/image\n"));
+    assert_eq!(image.find().unwrap().fitness(image.0.path()), Fitness::Accelerates);
+}
+
+#[test]
+fn what_a_filter_keeps_from_it_is_told() {
+    let filter = "SystemCallFilter=";
+    for (lines, is_told) in [
+        (&["@system-service"][..], false),
+        (&["@system-service", "~@privileged @resources"], true),
+        (&["@system-service", "~@resources", "@resources"], false),
+        (&["~@resources", ""], false),
+    ] {
+        let settings: String = lines.iter().map(|line| format!("{filter}{line}\n")).collect();
+        let remarks = System::new(&format!("{UNIT}{settings}")).remarks();
+        assert_eq!(remarks.len(), usize::from(is_told), "{settings}: {remarks:?}");
+        assert!(remarks.iter().all(|it| it.starts_with("SystemCallFilter= keeps it from")));
+    }
+}
+
+#[test]
+fn numbers_of_its_own_cost_the_counters() {
+    let unit = System::new(&format!("{UNIT}PrivatePIDs=yes\nProtectSystem=strict\n"));
+    let remarks = unit.remarks();
+    assert_eq!(remarks.len(), 1, "{remarks:?}");
+    assert!(remarks[0].starts_with("PrivatePIDs= gives it process numbers"), "{remarks:?}");
+    assert!(!unit.find().unwrap().can_count());
+}
+
+#[test]
+fn what_sets_our_variables_behind_us_is_told() {
+    let system = System::new(&format!("{UNIT}EnvironmentFile=/etc/default/server\n"));
+    system.write("etc/default/server", "A=1\nWIDELANE_WAIT_MAX=0\n#WIDELANE_POLICY=auto\n");
+    let set = "[Service]\nEnvironment=B=2 WIDELANE_POLICY=auto\n";
+    system.write("etc/systemd/system/server.service.d/a.conf", set);
+    system.write("etc/systemd/system/server.service.d/zz.conf", set);
+    let remarks = system.remarks();
+    assert_eq!(remarks.len(), 2, "{remarks:?}");
+    assert!(remarks[0].contains("zz.conf sets WIDELANE_POLICY, which holds"), "{remarks:?}");
+    assert!(remarks[1].starts_with("/etc/default/server sets WIDELANE_WAIT_MAX"), "{remarks:?}");
+}
+
+#[test]
 fn what_keeps_it_from_loading_a_library_is_told() {
     for (settings, told) in [
         ("TemporaryFileSystem=/var /usr:ro\n", Some("TemporaryFileSystem= keeps it")),
@@ -503,12 +573,16 @@ fn a_service_that_is_not_there_or_masked_is_told() {
 #[test]
 fn where_selinux_enforces_its_policy_the_module_is_named_until_it_is_installed() {
     let system = System::new(UNIT);
+    system.write(&LIBRARY[1..], "");
     let named = || system.remarks().iter().any(|remark| remark.contains("widelane.cil"));
     assert!(!named());
     system.write("sys/fs/selinux/enforce", "0");
     assert!(!named());
     system.write("sys/fs/selinux/enforce", "1");
-    assert!(named());
+    assert!(!named() && system.remarks()[0].ends_with("docs/operate/operating.md"));
+    let module = "/usr/share/widelane/widelane.cil";
+    system.write(&module[1..], "");
+    assert!(named() && system.remarks()[0].ends_with(&format!("semodule -i {module}")));
     system.write("var/lib/selinux/targeted/active/modules/400/widelane/cil", "");
     assert!(!named());
 }
