@@ -255,6 +255,17 @@ impl Collector for Found {
                 }
             }
         }
+        let mut cpu = encoder.encode_descriptor(
+            "process_cpu",
+            "CPU time that the process has used, whatever for",
+            Some(&Unit::Seconds),
+            MetricType::Counter,
+        )?;
+        for process in &survey.processes {
+            let seconds = process.cpu.as_secs_f64();
+            cpu.encode_family(&identity(process))?
+                .encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
+        }
         encode_waits(survey, &mut encoder)?;
         let mut info = encoder.encode_descriptor(
             "process_lanes",
@@ -384,6 +395,8 @@ fn identity(process: &Process) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use widelane_bridge::counters::OperationKind;
     use widelane_cpu::policy::trial::{Cause, Verdict};
     use widelane_host::choice::Alternative;
@@ -418,6 +431,7 @@ mod tests {
         let process = Process {
             pid: 77,
             started_ticks: 1,
+            cpu: Duration::from_millis(2_770),
             user: 33,
             command: command.to_owned(),
             threads: 1,
@@ -432,6 +446,7 @@ mod tests {
         for expected in [
             "# TYPE widelane_handshakes counter",
             "widelane_handshakes_total{pid=\"77\",command=\"nginx\"} 12\n",
+            "widelane_process_cpu_seconds_total{pid=\"77\",command=\"nginx\"} 2.77\n",
             "widelane_batches_total{pid=\"77\",command=\"nginx\",fill=\"8\"} 3\n",
             "widelane_batches_total{pid=\"77\",command=\"nginx\",fill=\"1\"} 0\n",
             "widelane_batches_total{pid=\"77\",command=\"nginx\",fill=\"16\"} 2\n",

@@ -122,6 +122,7 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
     Ok(Process {
         pid,
         started_ticks: facts.started_ticks,
+        cpu: facts.cpu,
         user: facts.users[1],
         command: facts.command,
         threads: facts.threads,

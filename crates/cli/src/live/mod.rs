@@ -10,6 +10,7 @@ mod process;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use widelane_host::counters::{self, Counts};
 
@@ -25,6 +26,8 @@ pub struct Process {
     pub pid: u32,
     /// When it started, in clock ticks after boot: with the number, its identity.
     pub started_ticks: u64,
+    /// The CPU time that it has used since then, in steps of a clock tick.
+    pub cpu: Duration,
     /// Who it is now.
     pub user: u32,
     /// Its program's name, without control characters.

@@ -5,9 +5,11 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::io::Errno;
+use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, test_kill_process};
 
 /// Who a process is.
@@ -15,6 +17,8 @@ use rustix::process::{Pid, test_kill_process};
 pub struct Facts {
     /// When it started, in clock ticks after boot.
     pub started_ticks: u64,
+    /// The CPU time that its threads have used, those that have ended included.
+    pub cpu: Duration,
     /// Real, effective, saved and filesystem user.
     pub users: [u32; 4],
     /// Its name, without control characters.
@@ -47,8 +51,12 @@ impl Facts {
             field("Uid:")?.split_whitespace().map_while(|user| user.parse().ok()).collect();
         let is_dead = field("State:").is_some_and(|state| state.trim_start().starts_with('Z'));
         let (name, _) = stat.split_once('(')?.1.rsplit_once(')')?;
+        let fields = fields(stat)?;
         (!is_dead).then_some(Facts {
-            started_ticks: fields(stat)?.get(19)?.parse().ok()?,
+            started_ticks: fields.get(19)?.parse().ok()?,
+            cpu: Duration::from_secs_f64(
+                used_ticks(&fields)? as f64 / clock_ticks_per_second() as f64,
+            ),
             users: users.try_into().ok()?,
             // A process chooses its name; it shall not choose what a terminal does.
             command: name.chars().map(|char| if char.is_control() { '?' } else { char }).collect(),
@@ -155,8 +163,13 @@ fn place_and_time(stat: &str) -> Option<(usize, u64)> {
     if fields.first().is_some_and(|state| ["Z", "X"].contains(state)) {
         return None;
     }
+    Some((fields.get(36)?.parse().ok()?, used_ticks(&fields)?))
+}
+
+/// User and system time, in clock ticks, from the [`fields`] of a `stat` line.
+fn used_ticks(fields: &[&str]) -> Option<u64> {
     let time = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    Some((fields.get(36)?.parse().ok()?, time(11)? + time(12)?))
+    time(11)?.checked_add(time(12)?)
 }
 
 /// The fields of a `stat` line from the third on. The name before them may hold anything, so that

@@ -54,6 +54,10 @@ pub struct Row {
     /// Those that the runtime drives for an event loop: 0 where threads block in them.
     pub handshakes: u64,
     pub handshakes_per_s: Option<f64>,
+    /// CPU time since the start.
+    pub cpu_s: f64,
+    /// CPU time over handshakes, whatever it was spent on.
+    pub cpu_us_per_handshake: Option<f64>,
     pub operations: u64,
     pub operations_per_s: Option<f64>,
     /// Share of the executed operations that ran together with others.
@@ -129,7 +133,8 @@ impl View {
             let same = |before: &&Process| {
                 (before.pid, before.started_ticks) == (process.pid, process.started_ticks)
             };
-            earlier.processes.iter().find(same).map(|before| before.counts.clone())
+            let before = earlier.processes.iter().find(same);
+            before.map(|before| (before.counts.clone(), before.cpu))
         };
         let mut processes: Vec<Row> = later
             .processes
@@ -242,6 +247,11 @@ const COLUMNS: &[Column] = &[
     },
     Column { title: "Batched", kind: Kind::Number, cell: |row| words(row.batched_share, percent) },
     Column {
+        title: "CPU µs",
+        kind: Kind::Figure,
+        cell: |row| words(row.cpu_us_per_handshake, |us| count(us.round() as u64)),
+    },
+    Column {
         title: "Fill",
         kind: Kind::Number,
         cell: |row| words(row.fill_mean, |fill| format!("{fill:.1} of {}", row.fills.len())),
@@ -282,11 +292,12 @@ pub fn counted(number: usize, one: &str, many: &str) -> String {
 }
 
 impl Row {
-    fn new(process: &Process, past: Counts, seconds: f64) -> Self {
+    fn new(process: &Process, (past, past_cpu): (Counts, Duration), seconds: f64) -> Self {
         let total = &process.counts;
         let window = total.clone() - past;
         let per_s = |count: u64| (seconds >= WINDOW_MIN).then(|| count as f64 / seconds);
         let waits = &window.waits_by_bucket;
+        let cpu = process.cpu.saturating_sub(past_cpu);
         Row {
             pid: process.pid,
             user: process.user,
@@ -300,6 +311,9 @@ impl Row {
             // Operations without handshakes: the runtime drives none.
             handshakes_per_s: per_s(window.handshakes)
                 .filter(|_| total.handshakes > 0 || total.jobs() == 0),
+            cpu_s: process.cpu.as_secs_f64(),
+            cpu_us_per_handshake: mean(cpu.as_secs_f64() * 1e6, window.handshakes)
+                .filter(|_| seconds >= WINDOW_MIN),
             operations: total.jobs(),
             operations_per_s: per_s(window.jobs()),
             batched_share: window.batched_share(),
@@ -397,7 +411,9 @@ pub mod tests {
         counts.short_wait_ns_total = handshakes / 2 * 300_000;
         counts.short_wait_company = handshakes / 4;
         (counts.jobs_lent, counts.jobs_for_others) = (handshakes / 5, handshakes / 10);
-        Process { pid, started_ticks: 5, user: 33, command: "nginx".to_owned(), threads: 1, counts }
+        let command = "nginx".to_owned();
+        let cpu = Duration::from_micros(230 * handshakes);
+        Process { pid, started_ticks: 5, cpu, user: 33, command, threads: 1, counts }
     }
 
     fn survey(processes: Vec<Process>) -> Survey {
@@ -413,6 +429,7 @@ pub mod tests {
         assert_eq!((of(1).handshakes, of(1).handshakes_per_s), (150, Some(25.0)));
         assert_eq!(of(2).handshakes_per_s, Some(150.0));
         assert_eq!(of(3).handshakes_per_s, Some(10.0), "a newcomer counted from zero");
+        assert_eq!(of(2).cpu_us_per_handshake.map(f64::round), Some(230.0));
         assert_eq!(of(1).fill_mean, Some(8.0));
         assert_eq!((of(1).wait_us_mean, of(1).wait_us_p99_below), (Some(7.0), Some(8)));
         assert_eq!(of(1).fills, [0, 0, 0, 0, 0, 0, 0, 25]);
