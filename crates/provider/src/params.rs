@@ -37,6 +37,11 @@ pub(crate) fn octets_in(key: &'static CStr, value: &[u8]) -> OsslParam {
     OsslParam::new(key, PARAM_OCTET_STRING, data, value.len())
 }
 
+/// Bytes asked for.
+pub(crate) fn octets_out(key: &'static CStr, value: &mut [u8]) -> OsslParam {
+    OsslParam::new(key, PARAM_OCTET_STRING, value.as_mut_ptr().cast(), value.len())
+}
+
 /// A number passed in, in the machine's byte order; the core does not write to it.
 pub(crate) fn number_in(key: &'static CStr, value: &[u8]) -> OsslParam {
     let data = value.as_ptr().cast_mut().cast();

@@ -450,11 +450,30 @@ impl Key {
         }
     }
 
+    /// OpenSSL before 3.0.8 exports points compressed, and encodes them as we need them.
     fn export_public(&self) -> Result<Option<Public>, Unknown> {
         let Some(curve) = self.ask_for_curve()? else { return Ok(None) };
+        if self.algorithm == Algorithm::Ec {
+            return Ok(Public::read(curve, self.ask_for_point()?.as_slice()));
+        }
         let selection = core::SELECT_PUBLIC_KEY | core::SELECT_ALL_PARAMETERS;
         let exported = Halves::of(self, selection).ok_or(Unknown)?;
         Ok(exported.public.as_deref().and_then(|public| Public::read(curve, public)))
+    }
+
+    /// Its point, which is on a curve of ours.
+    fn ask_for_point(&self) -> Result<Encoded, Unknown> {
+        let get_params = self.functions().get_params.ok_or(Unknown)?;
+        if !self.has(core::SELECT_PUBLIC_KEY) {
+            return Err(Unknown);
+        }
+        let mut encoded = Encoded { bytes: [0; PUBLIC_BYTES_MAX], length: 0 };
+        let name = core::PKEY_PARAM_ENCODED_PUBLIC_KEY;
+        let mut asked = [params::octets_out(name, &mut encoded.bytes), OsslParam::END];
+        // SAFETY: the key is the default provider's; `asked` has an end.
+        let told = unsafe { get_params(self.inner().ok_or(Unknown)?, asked.as_mut_ptr()) > 0 };
+        encoded.length = asked[0].return_size;
+        (told && encoded.length <= PUBLIC_BYTES_MAX).then_some(encoded).ok_or(Unknown)
     }
 
     fn export_private(&self) -> Result<Option<Private>, Unknown> {

@@ -44,7 +44,8 @@ fn keys_lie_with_the_provider_and_are_the_same() {
     for line in read {
         let (kind, provider) = line.split_once(": ").expect("a kind and a provider");
         let is_ours = ["P-256", "P-256 in PKCS #8", "P-384"].contains(&kind);
-        let moves = is_ours && has_lanes_of_curves();
+        // Those before 3.0.8 export points compressed.
+        let moves = is_ours && has_lanes_of_curves() && openssl::version::number() >= 0x3000_0080;
         assert_eq!(provider, if moves { "widelane" } else { "default" }, "{kind}");
     }
     assert!(native.lines().all(|line| line.ends_with(": default")), "{native}");
