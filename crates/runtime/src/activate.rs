@@ -114,19 +114,25 @@ const ERR_TXT_STRING: c_int = 2;
 /// One algorithm of an operation brings the list of all. Where memory is short while libcrypto
 /// makes a list, it keeps what there is of it for good (`ossl_method_construct_postcondition`), and
 /// that worker fails handshakes for as long as it lives. Workers inherit what is made here.
+///
+/// OpenSSL 3.0.2 takes no algorithm of a provider that is loaded after a list was made, unless it
+/// is asked for one that the list does not have: so where we have one, ours is asked for.
 fn fetch_ahead(openssl: &OpenSsl) {
     type Fetch = extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     type Free = extern "C" fn(*mut c_void);
-    let lists: [(Fetch, Free, &CStr); 5] = [
+    let ours: [(Fetch, Free, &CStr); 6] = [
         (openssl.EVP_ASYM_CIPHER_fetch, openssl.EVP_ASYM_CIPHER_free, c"RSA"),
+        (openssl.EVP_CIPHER_fetch, openssl.EVP_CIPHER_free, c"AES-128-GCM"),
         (openssl.EVP_KDF_fetch, openssl.EVP_KDF_free, c"TLS13-KDF"),
         (openssl.EVP_KEYEXCH_fetch, openssl.EVP_KEYEXCH_free, c"ECDH"),
-        (openssl.EVP_MAC_fetch, openssl.EVP_MAC_free, c"HMAC"),
+        (openssl.EVP_KEYMGMT_fetch, openssl.EVP_KEYMGMT_free, c"RSA"),
         (openssl.EVP_SIGNATURE_fetch, openssl.EVP_SIGNATURE_free, c"RSA"),
     ];
-    for (fetch, free, name) in lists {
-        free(fetch(ptr::null_mut(), name.as_ptr(), ptr::null()));
+    for (fetch, free, name) in ours {
+        free(fetch(ptr::null_mut(), name.as_ptr(), c"provider=widelane".as_ptr()));
     }
+    let mac = (openssl.EVP_MAC_fetch)(ptr::null_mut(), c"HMAC".as_ptr(), ptr::null());
+    (openssl.EVP_MAC_free)(mac);
     // What fails here is tried again when it is needed.
     let mut byte = 0;
     (openssl.RAND_bytes)(&raw mut byte, 1);

@@ -479,6 +479,7 @@ openssl_functions! {
     fn EVP_ASYM_CIPHER_free(*mut c_void);
     fn EVP_ASYM_CIPHER_get0_provider(*const c_void) -> *const c_void;
     fn EVP_ASYM_CIPHER_up_ref(*mut c_void) -> c_int;
+    fn EVP_CIPHER_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_CIPHER_free(*mut c_void);
     fn EVP_CIPHER_get0_provider(*const c_void) -> *const c_void;
     fn EVP_CIPHER_up_ref(*mut c_void) -> c_int;

@@ -39,6 +39,11 @@ fn programs_look_up_for_themselves_behind_what_throws() {
     accelerated("scenario_thrown");
 }
 
+#[test]
+fn what_was_used_before_the_first_context_is_ours_afterwards() {
+    accelerated("scenario_used_before");
+}
+
 unsafe extern "C" {
     fn BIO_get_new_index() -> c_int;
     fn BIO_meth_set_ctrl(
@@ -273,6 +278,14 @@ fn scenario_changes() {
         handshake(&context, Some(&epoll));
         assert_eq!(LOOKED.load(Ordering::Relaxed), count);
     }
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_used_before() {
+    assert_eq!(provider_of_kdf().as_deref(), Some("default"));
+    let _context = context();
+    assert_eq!(provider_of_kdf().as_deref(), Some("widelane"));
 }
 
 /// libssl's own, which a callback may leave.

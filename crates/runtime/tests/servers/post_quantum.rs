@@ -72,7 +72,9 @@ fn what_the_system_offers_stays_behind_it() {
     let (_authority, identity) = localhost();
     let server = nginx(&identity, Some(CONFIGURATION), "");
     assert!(negotiates(&server, &identity, Group::Secp384r1));
-    assert!(!negotiates(&server, &identity, Group::Secp256r1));
+    // OpenSSL 3.0.2 does not heed groups in its configuration, with or without us.
+    let heeds_none = openssl::version::number() == 0x3000_0020;
+    assert_eq!(negotiates(&server, &identity, Group::Secp256r1), heeds_none);
     assert!(negotiates(&server, &identity, Group::X25519MlKem768), "{}", server.output());
 }
 
