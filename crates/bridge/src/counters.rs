@@ -128,8 +128,8 @@ pub struct ChoiceCounters {
 /// The totals (`jobs_batched` to `jobs_delegated`) are the sums over all kinds that are no key
 /// generation; the histograms count their batches only.
 ///
-/// What concerns the process, `magic` to `pages_used` and from `choice` on, stands on its first page
-/// only.
+/// What concerns the process, `magic` to `pages_used` and from `choice` on, stands on its first
+/// page only.
 #[repr(C, align(4096))]
 pub struct Counters {
     /// [`COUNTERS_MAGIC`].

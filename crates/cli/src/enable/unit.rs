@@ -83,7 +83,7 @@ const NO_EXEC: &str = "NoExecPaths";
 const EXEC: &str = "ExecPaths";
 
 /// Settings that are in force or not by the last value that they have, and whether they are by it.
-const SWITCHES: [(&str, fn(&str) -> bool); 7] = [
+const SWITCHES: [Switch; 7] = [
     ("DynamicUser", is_true),
     (PRIVATE_PIDS, is_true),
     ("PrivateTmp", hides),
@@ -92,6 +92,7 @@ const SWITCHES: [(&str, fn(&str) -> bool); 7] = [
     ("RootDirectory", is_other_root),
     ("RootImage", is_other_root),
 ];
+type Switch = (&'static str, fn(&str) -> bool);
 const PRIVATE_PIDS: &str = "PrivatePIDs";
 
 /// Settings that hide directories from a service, and which.

@@ -160,8 +160,8 @@ pub(super) fn drop_ins(
     Ok(found.into_values())
 }
 
-/// The program that systemd starts for a path. A name alone is looked for in `searched` if there are
-/// any directories, else where systemd looks.
+/// The program that systemd starts for a path. A name alone is looked for in `searched` if there
+/// are any directories, else where systemd looks.
 pub(super) fn found(root: &Path, searched: &[PathBuf], program: &Path) -> PathBuf {
     let usual = SEARCHED.iter().map(Path::new).filter(|_| searched.is_empty());
     let directories = searched.iter().map(PathBuf::as_path).chain(usual);
