@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn no_word_of_a_heading_is_broken() {
-        let titles = ["Scenario", "Conn.", "Kernel", "Accelerated", "As installed", "95 % interval"];
+        let titles =
+            ["Scenario", "Conn.", "Kernel", "Accelerated", "As installed", "95 % interval"];
         let kind = |title| if title == "Accelerated" { Kind::Number } else { Kind::Words };
         let mut table = Table::new(&titles.map(|title| (title, kind(title))));
         let scenario = "nginx, TLS 1.3, RSA-2048, X25519, with more words than fit into a line";
