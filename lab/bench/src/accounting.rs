@@ -122,7 +122,7 @@ fn alive() -> Result<Vec<(Pid, Stat)>, AccountingError> {
 /// A process beside ours.
 pub struct Busiest {
     /// Its number.
-    pub pid: Pid,
+    pub pid: u32,
     /// Its name, at most 15 bytes.
     pub name: String,
     /// How many CPUs it uses.
@@ -145,6 +145,7 @@ pub fn busiest(window: Duration) -> Vec<Busiest> {
         .map(|(pid, stat)| {
             let then = before.iter().find(|(other, _)| *other == pid);
             let used = stat.ticks.saturating_sub(then.map_or(stat.ticks, |(_, stat)| stat.ticks));
+            let pid = pid.as_raw().unsigned_abs();
             Busiest { pid, name: stat.name, cpus: ticks(used).as_secs_f64() / seconds }
         })
         .filter(|process| process.cpus >= BUSY_CPUS_MIN)
@@ -367,7 +368,7 @@ mod tests {
         let busiest = busiest(Duration::from_millis(200));
         own.kill().unwrap();
         own.wait().unwrap();
-        let pids: Vec<u32> = busiest.iter().map(|process| process.pid.as_raw() as u32).collect();
+        let pids: Vec<u32> = busiest.iter().map(|process| process.pid).collect();
         assert!(!pids.contains(&own.id()) && !pids.contains(&std::process::id()), "{pids:?}");
         assert!(busiest.len() <= BUSIEST_MAX);
         assert!(busiest.iter().all(|process| process.cpus >= BUSY_CPUS_MIN));

@@ -546,7 +546,9 @@ impl Run<'_> {
             }
             let (subject, server) = &mut servers[index];
             let sample = measure(*subject, server, shape, self.stop)?;
-            if subject.is_ours() && sample.counts.is_none() {
+            // A server counts from its first handshake on.
+            let has_served = sample.measurement.operations > 0;
+            if subject.is_ours() && has_served && sample.counts.is_none() {
                 return Err(CompareError::unaccelerated(server));
             }
             samples.push(sample);
@@ -765,9 +767,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_start_does_not_cut_a_run_short() {
+    fn a_server_that_cannot_be_measured_does_not_cut_a_run_short() {
         let missing = CompareError::from(ServerError::NotInstalled("nginx"));
         assert!(!missing.cuts_short());
+        let server = "node/accelerated".to_owned();
+        let unaccelerated = CompareError::Unaccelerated { server, why: None };
+        assert!(!unaccelerated.cuts_short());
+        let told = "node/accelerated runs unaccelerated: no process of it has counters of widelane";
+        assert_eq!(unaccelerated.to_string(), told);
         let log = String::new();
         let died =
             ServerError::Died { server: "nginx".to_owned(), status: Default::default(), log };

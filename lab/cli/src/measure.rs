@@ -184,6 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn a_rejection_names_who_used_the_cpus() {
+        let objection = "native: other processes used 137 % of a CPU";
+        let rustc = Busiest { pid: 77, name: "rustc".to_owned(), cpus: 1.052 };
+        let told = "the first round that does not count: native: other processes used 137 % of a \
+                    CPU";
+        assert_eq!(told_of_rejection(objection, &[]), told);
+        let named = format!("{told}\n  busiest beside this run: rustc (process 77) 105 % of a CPU");
+        assert_eq!(told_of_rejection(objection, &[rustc]), named);
+    }
+
+    #[test]
     fn a_disk_that_is_full_does_not_hide_what_failed() {
         let nowhere = Some(Path::new("/nonexistent/results.json"));
         let told = tell(&Results::default(), nowhere, None);
