@@ -337,6 +337,10 @@ fn messages_without_openssl_are_not_taken_for_handshakes() {
     assert_eq!(verdict.tone, Tone::Unknown);
     let verdict = verdict_of(vec![missing("rsa2048/sign")]);
     assert_eq!(verdict.sentence, "Nothing could be compared here.");
+    // What is timed beside nobody, and rejected, is no comparison.
+    let alone = Row { rival: None, status: Status::Rejected, ..missing("rsa2048/sign") };
+    let verdict = verdict_of(vec![alone, missing("rsa2048/sign")]);
+    assert_eq!(verdict.sentence, "Nothing could be compared here.");
 }
 
 #[test]
