@@ -47,12 +47,12 @@ impl std::fmt::Display for LibcryptoError {
 impl std::error::Error for LibcryptoError {}
 
 macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+    ($($(#[$doc:meta])* $name:ident($($arg:ty),* $(; $more:tt)?) $(-> $ret:ty)?;)*) => {
         /// The public libcrypto functions that we call.
         #[derive(Clone, Copy, Debug)]
         #[allow(non_snake_case, reason = "named as in OpenSSL's manual")]
         pub struct Libcrypto {
-            $($(#[$doc])* pub $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+            $($(#[$doc])* pub $name: unsafe extern "C" fn($($arg),* $(, $more)?) $(-> $ret)?,)*
         }
 
         impl Libcrypto {
@@ -76,7 +76,7 @@ macro_rules! functions {
                         unsafe {
                             transmute_copy::<
                                 *mut c_void,
-                                unsafe extern "C" fn($($arg),*) $(-> $ret)?,
+                                unsafe extern "C" fn($($arg),* $(, $more)?) $(-> $ret)?,
                             >(&function)
                         }
                     },)*
@@ -179,9 +179,8 @@ functions! {
     ERR_new();
     /// Says where an error was found.
     ERR_set_debug(*const c_char, c_int, *const c_char);
-    /// Ends an error record: library, reason, text and its arguments. A text without conversions
-    /// needs no arguments, and null stands for them.
-    ERR_vset_error(c_int, c_int, *const c_char, *mut c_void);
+    /// Ends an error record: library, reason, and a format for the arguments behind it or null.
+    ERR_set_error(c_int, c_int, *const c_char; ...);
     /// Sets a mark on the error queue of this thread.
     ERR_set_mark() -> c_int;
     /// Forgets the errors since the mark.

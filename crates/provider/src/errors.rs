@@ -1,7 +1,7 @@
 //! Errors that we leave on libcrypto's queue, and words on standard error.
 #![allow(unsafe_code, reason = "calls libcrypto")]
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
 use widelane_crypto::has_unlocked_keys;
@@ -51,22 +51,53 @@ pub(crate) fn quietly<R>(libcrypto: &Libcrypto, work: impl FnOnce() -> R) -> R {
 
 /// Leaves an error that a text explains.
 pub(crate) fn raise_text(libcrypto: &Libcrypto, text: &str) {
-    let Ok(text) = CString::new(text.replace('%', "%%")) else { return };
-    put(libcrypto, core::ERR_R_INTERNAL_ERROR, text.as_ptr());
+    let Ok(text) = CString::new(text) else { return };
+    begin(libcrypto);
+    let (reason, format) = (core::ERR_R_INTERNAL_ERROR, c"%s".as_ptr());
+    // SAFETY: the format takes a C string.
+    unsafe { (libcrypto.ERR_set_error)(core::ERR_LIB_PROV, reason, format, text.as_ptr()) };
 }
 
 /// Leaves an error of the reasons that providers have in common (`PROV_R_*`).
 pub(crate) fn raise(libcrypto: &Libcrypto, reason: c_int) {
-    put(libcrypto, reason, ptr::null());
+    begin(libcrypto);
+    // SAFETY: no format needs no arguments.
+    unsafe { (libcrypto.ERR_set_error)(core::ERR_LIB_PROV, reason, ptr::null()) };
 }
 
-/// Leaves an error with a text without conversions, or with none.
-fn put(libcrypto: &Libcrypto, reason: c_int, text: *const c_char) {
+/// Begins an error of ours.
+fn begin(libcrypto: &Libcrypto) {
     const FILE: &CStr = c"widelane";
     // SAFETY: no arguments.
     unsafe { (libcrypto.ERR_new)() };
     // SAFETY: constants.
     unsafe { (libcrypto.ERR_set_debug)(FILE.as_ptr(), 0, FILE.as_ptr()) };
-    // SAFETY: a text without conversions, or none, needs no arguments.
-    unsafe { (libcrypto.ERR_vset_error)(core::ERR_LIB_PROV, reason, text, ptr::null_mut()) };
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use openssl::error::ErrorStack;
+
+    use super::*;
+
+    /// The libcrypto that tests are linked with.
+    pub(crate) fn libcrypto_of_tests() -> Libcrypto {
+        // SAFETY: a function of libcrypto; only its type is forgotten.
+        let function = unsafe {
+            std::mem::transmute::<*const (), unsafe extern "C" fn()>(
+                openssl_sys::ERR_get_error as *const (),
+            )
+        };
+        Libcrypto::of_caller(function).expect("tests link libcrypto")
+    }
+
+    #[test]
+    fn errors_have_the_texts_that_they_were_given() {
+        let libcrypto = libcrypto_of_tests();
+        raise_text(&libcrypto, "no %s at 100 %");
+        raise(&libcrypto, core::PROV_R_INVALID_KEY);
+        let left = ErrorStack::get();
+        let texts = left.errors().iter().map(|error| error.data());
+        assert!(texts.eq([Some("no %s at 100 %"), None]));
+    }
 }

@@ -151,19 +151,14 @@ mod tests {
     use crate::batching::{Operation, Secret};
     use crate::counters::Pages;
     use crate::delegate::Delegate;
+    use crate::errors::tests::libcrypto_of_tests;
     use crate::process;
     use crate::rsa::batch::PrivateOperation;
     use crate::rsa::key::{Key, Kind};
 
     /// A new RSA-2048 key.
     pub(crate) fn new_key() -> Arc<Key> {
-        // SAFETY: a function of libcrypto; only its type is forgotten.
-        let function = unsafe {
-            std::mem::transmute::<*const (), unsafe extern "C" fn()>(
-                openssl_sys::ERR_get_error as *const (),
-            )
-        };
-        let libcrypto = Libcrypto::of_caller(function).expect("tests link libcrypto");
+        let libcrypto = libcrypto_of_tests();
         let delegate = Arc::new(Delegate::load(libcrypto).expect("the default provider"));
         let rsa = &delegate.algorithms.rsa.functions;
         let (gen_init, generate) = (rsa.gen_init.unwrap(), rsa.generate.unwrap());
