@@ -9,6 +9,7 @@ use std::thread;
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::policy::{self, Combine, Engine, Inputs, LaneCpus, LaneUser, WaitMax};
 use widelane_cpu::{Policy, Room, environment, rooms};
+use widelane_reserve::uncancelled;
 
 use crate::errors::say;
 use crate::{runtime, stack};
@@ -20,9 +21,9 @@ use crate::{runtime, stack};
 pub(crate) struct Config {
     /// What the process chooses from, the widest first; all others are narrower.
     pub(crate) alternatives: Vec<Alternative>,
-    /// Directory for counter files.
     /// Whether a policy was to hold that cannot be used, so that none of its rooms is open.
     pub(crate) is_policy_refused: bool,
+    /// Directory for counter files.
     pub(crate) counters_dir: Option<PathBuf>,
     /// CPUs that this process may use.
     pub(crate) cpus: usize,
@@ -52,7 +53,7 @@ pub(crate) fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     // Reading files takes more stack than a small thread has; without memory for one of ours,
     // nothing is accelerated.
-    let read = || stack::on_large(Config::read);
+    let read = || uncancelled(|| stack::on_large(Config::read));
     CONFIG.get_or_init(|| read().unwrap_or_else(|| Config::under(&Policy::closed())))
 }
 
@@ -74,8 +75,8 @@ impl Config {
             say(&format!("{error}; until this is mended nothing is accelerated in this process"));
         });
         Config {
-            counters_dir: variable(COUNTERS_DIRECTORY_VARIABLE).map(PathBuf::from),
             is_policy_refused: resolved.is_err(),
+            counters_dir: variable(COUNTERS_DIRECTORY_VARIABLE).map(PathBuf::from),
             ..Config::under(&resolved.map_or_else(|_| Policy::closed(), |it| it.policy))
         }
     }
@@ -90,8 +91,8 @@ impl Config {
         Config {
             lane_process: Alternative::under(of_lane_process.unwrap_or_else(|| policy.clone())),
             alternatives: policy.alternatives().into_iter().map(Alternative::under).collect(),
-            counters_dir: None,
             is_policy_refused: false,
+            counters_dir: None,
             cpus: thread::available_parallelism().map_or(1, NonZero::get),
             wait_max: policy.wait_max.unwrap_or(WaitMax::DEFAULT),
             combine: policy.combine.unwrap_or_default(),

@@ -4,7 +4,7 @@
 use std::array;
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use widelane_bridge::counters::CipherKind;
 use widelane_ossl_sys::Libcrypto;
@@ -36,10 +36,56 @@ pub(crate) struct Delegate {
     pub(crate) digests: Digests,
     /// What the default provider's functions take for its own context.
     pub(crate) provctx: *mut c_void,
-    provider: *mut OsslProvider,
-    context: *mut OsslLibCtx,
+    library: Library,
     /// For digests and ciphers that the default provider does not have.
     lent: Lent,
+}
+
+/// A library context of our own with the default provider, for one [`Delegate`] after another.
+///
+/// It is never freed. Threads that have drawn random bytes in it look into it when they end, and
+/// before OpenSSL 3.5 would look into memory that is gone. A program that frees a library context
+/// calls `OPENSSL_thread_stop_ex` for it in its threads before, but does not know of this one.
+#[derive(Clone, Copy)]
+struct Library {
+    context: *mut OsslLibCtx,
+    provider: *mut OsslProvider,
+    /// A function of the libcrypto that it belongs to, which tells it from another one.
+    made_by: unsafe extern "C" fn() -> *mut OsslLibCtx,
+}
+
+// SAFETY: library contexts and providers are made for use by many threads.
+unsafe impl Send for Library {}
+
+impl Library {
+    /// One that nobody uses, or a new one.
+    fn take(libcrypto: &Libcrypto) -> Result<Self, String> {
+        let made_by = libcrypto.OSSL_LIB_CTX_new;
+        let mut unused = Self::unused();
+        if let Some(index) = unused.iter().position(|it| ptr::fn_addr_eq(it.made_by, made_by)) {
+            return Ok(unused.swap_remove(index));
+        }
+        drop(unused);
+        // SAFETY: no arguments.
+        let context = unsafe { made_by() };
+        if context.is_null() {
+            return Err("cannot make a library context".into());
+        }
+        // SAFETY: the context was made above.
+        let provider = unsafe { (libcrypto.OSSL_PROVIDER_load)(context, c"default".as_ptr()) };
+        if provider.is_null() {
+            // SAFETY: made above; nothing was drawn in it.
+            unsafe { (libcrypto.OSSL_LIB_CTX_free)(context) };
+            return Err("cannot load the default provider beside this one".into());
+        }
+        Ok(Library { context, provider, made_by })
+    }
+
+    /// Those that were given back.
+    fn unused() -> MutexGuard<'static, Vec<Library>> {
+        static UNUSED: Mutex<Vec<Library>> = Mutex::new(Vec::new());
+        UNUSED.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The algorithms of the default provider that we offer as well.
@@ -112,33 +158,21 @@ unsafe impl Send for Delegate {}
 unsafe impl Sync for Delegate {}
 
 impl Delegate {
-    /// Loads the default provider into a new library context.
+    /// Loads the default provider into a library context of our own.
     ///
     /// # Errors
     /// A text that says what is missing.
     pub(crate) fn load(libcrypto: Libcrypto) -> Result<Self, String> {
-        // SAFETY: no arguments.
-        let context = unsafe { (libcrypto.OSSL_LIB_CTX_new)() };
-        if context.is_null() {
-            return Err("cannot make a library context".into());
-        }
+        let library = Library::take(&libcrypto)?;
         let mut delegate = Delegate {
             libcrypto,
             algorithms: Algorithms::default(),
             digests: Digests::default(),
-            provctx: ptr::null_mut(),
-            provider: ptr::null_mut(),
-            context,
+            // SAFETY: the library context has the provider loaded.
+            provctx: unsafe { (libcrypto.OSSL_PROVIDER_get0_provider_ctx)(library.provider) },
+            library,
             lent: Lent::default(),
         };
-        // SAFETY: the context was made above.
-        delegate.provider = unsafe { (libcrypto.OSSL_PROVIDER_load)(context, c"default".as_ptr()) };
-        if delegate.provider.is_null() {
-            return Err("cannot load the default provider beside this one".into());
-        }
-        // SAFETY: the provider was loaded above.
-        delegate.provctx =
-            unsafe { (libcrypto.OSSL_PROVIDER_get0_provider_ctx)(delegate.provider) };
         delegate.algorithms = Algorithms {
             rsa: delegate.algorithm(c"RSA")?,
             rsa_pss: delegate.algorithm(c"RSA-PSS")?,
@@ -171,13 +205,13 @@ impl Delegate {
         // the first byte that is drawn settles whether they or an engine's are used from then on,
         // and the program may not have set its engine up yet.
         // SAFETY: the context was made by `load`.
-        unsafe { (self.libcrypto.RAND_get0_private)(self.context) };
+        unsafe { (self.libcrypto.RAND_get0_private)(self.library.context) };
         // SAFETY: as above.
-        unsafe { (self.libcrypto.RAND_get0_public)(self.context) };
+        unsafe { (self.libcrypto.RAND_get0_public)(self.library.context) };
         self.digests.find_all(self);
+        let (context, fetch) = (self.library.context, self.libcrypto.EVP_MAC_fetch);
         // SAFETY: the context was made by `load`, the name is a C string.
-        let mac =
-            unsafe { (self.libcrypto.EVP_MAC_fetch)(self.context, c"HMAC".as_ptr(), ptr::null()) };
+        let mac = unsafe { fetch(context, c"HMAC".as_ptr(), ptr::null()) };
         // SAFETY: null, or fetched above and given back once.
         unsafe { (self.libcrypto.EVP_MAC_free)(mac) };
     }
@@ -234,13 +268,13 @@ impl Delegate {
             _ => false,
         };
         if !is_known {
-            self.lent.expect(&self.libcrypto, self.context, wanted);
+            self.lent.expect(&self.libcrypto, self.library.context, wanted);
         }
     }
 
     /// The library context of the default provider.
     pub(crate) fn context(&self) -> *mut OsslLibCtx {
-        self.context
+        self.library.context
     }
 
     /// Has the default provider tell `callback` of each of its answers about a capability.
@@ -252,7 +286,7 @@ impl Delegate {
     ) -> c_int {
         let ask = self.libcrypto.OSSL_PROVIDER_get_capabilities;
         // SAFETY: the provider is loaded, the name a C string; the rest belongs to the caller.
-        unsafe { ask(self.provider, capability.as_ptr(), Some(callback), argument) }
+        unsafe { ask(self.library.provider, capability.as_ptr(), Some(callback), argument) }
     }
 
     /// Fills `bytes` from the default provider's generator for secrets.
@@ -274,7 +308,8 @@ impl Delegate {
 
     fn fill(&self, generate: Generate, bytes: &mut [u8]) -> Option<()> {
         // SAFETY: pointer and length belong to the slice.
-        let done = unsafe { generate(self.context, bytes.as_mut_ptr(), bytes.len(), 0) > 0 };
+        let done =
+            unsafe { generate(self.library.context, bytes.as_mut_ptr(), bytes.len(), 0) > 0 };
         done.then_some(())
     }
 
@@ -308,13 +343,15 @@ impl Delegate {
         let mut no_cache = 0;
         // SAFETY: the provider is loaded.
         let list = unsafe {
-            (self.libcrypto.OSSL_PROVIDER_query_operation)(self.provider, operation, &mut no_cache)
+            let query = self.libcrypto.OSSL_PROVIDER_query_operation;
+            query(self.library.provider, operation, &mut no_cache)
         };
         let result = read(list);
         if !list.is_null() {
             // SAFETY: `list` is the answer of the query above.
             unsafe {
-                (self.libcrypto.OSSL_PROVIDER_unquery_operation)(self.provider, operation, list);
+                let unquery = self.libcrypto.OSSL_PROVIDER_unquery_operation;
+                unquery(self.library.provider, operation, list);
             }
         }
         result
@@ -356,14 +393,10 @@ type Generate = unsafe extern "C" fn(*mut OsslLibCtx, *mut u8, usize, c_uint) ->
 impl Drop for Delegate {
     fn drop(&mut self) {
         self.digests.free(&self.libcrypto);
-        self.lent.withdraw_all(&self.libcrypto);
-        if !self.provider.is_null() {
-            // SAFETY: loaded by `load`, unloaded once.
-            unsafe { (self.libcrypto.OSSL_PROVIDER_unload)(self.provider) };
+        // What it keeps of second providers has no use for the next delegate.
+        if self.lent.free(&self.libcrypto) == 0 {
+            Library::unused().push(self.library);
         }
-        // SAFETY: made by `load`, freed once, after all that lives in it.
-        unsafe { (self.libcrypto.OSSL_LIB_CTX_free)(self.context) };
-        self.lent.free(&self.libcrypto);
     }
 }
 

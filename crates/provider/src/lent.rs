@@ -131,11 +131,6 @@ impl Lent {
         }
     }
 
-    /// Withdraws all loans, before the library context ends that they were made to.
-    pub(crate) fn withdraw_all(&self, libcrypto: &Libcrypto) {
-        self.withdraw(libcrypto, |_| true);
-    }
-
     /// Withdraws the loans whose second provider is meant.
     fn withdraw(&self, libcrypto: &Libcrypto, is_meant: impl Fn(*const OsslProvider) -> bool) {
         for loan in self.loans().iter_mut() {
@@ -147,9 +142,11 @@ impl Lent {
         }
     }
 
-    /// Gives back what was lent, after the library context has ended that it was lent to.
-    pub(crate) fn free(&mut self, libcrypto: &Libcrypto) {
-        for loan in self.loans().drain(..) {
+    /// Withdraws all loans and gives back what was lent; how many there were.
+    pub(crate) fn free(&mut self, libcrypto: &Libcrypto) -> usize {
+        self.withdraw(libcrypto, |_| true);
+        let loans = std::mem::take(&mut *self.loans());
+        for loan in &loans {
             let provider = loan.algorithm.provider(libcrypto);
             lenders().retain(|lender| !ptr::eq(lender.provider, provider));
             loan.algorithm.free(libcrypto);
@@ -157,6 +154,7 @@ impl Lent {
         let child = std::mem::replace(self.child.get_mut(), ptr::null_mut());
         // SAFETY: null, or made by `child` and freed once, after what we had of it.
         unsafe { (libcrypto.OSSL_LIB_CTX_free)(child) };
+        loans.len()
     }
 
     fn child(&self, libcrypto: &Libcrypto) -> Option<*mut OsslLibCtx> {

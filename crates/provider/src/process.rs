@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Mutex, Once, OnceLock};
 
 use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_reserve::uncancelled;
 use widelane_vault::fork_generation;
 
 use crate::batching::engine::qat::Devices;
@@ -235,12 +236,12 @@ impl Process {
             pages.first().policy_refused.store(is_refused, Ordering::Relaxed);
             pages
         };
-        self.counters.get_or_init(open)
+        self.counters.get_or_init(|| uncancelled(open))
     }
 
     /// The QAT devices that it may use, opened by the first call; nothing if there are none.
     pub(crate) fn devices(&'static self) -> Option<&'static Devices> {
-        self.devices.get_or_init(Devices::open).as_ref()
+        self.devices.get_or_init(|| uncancelled(Devices::open)).as_ref()
     }
 
     /// Where operations of a kind meet.

@@ -11,6 +11,7 @@
 #![allow(unsafe_code, reason = "an allocator, and memory from the kernel")]
 
 mod blocks;
+mod cancel;
 mod mapped;
 mod notices;
 
@@ -18,6 +19,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
 use blocks::Blocks;
+pub use cancel::uncancelled;
 pub use mapped::{PAGE_BYTES, Private, Stack, shared};
 pub use notices::{Notices, say};
 

@@ -5,13 +5,13 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use crate::shared;
+use crate::{shared, uncancelled};
 
 /// Writes a line to standard error. That may be closed, a log on a full disk or a pipe that nobody
 /// reads any more: no reason to fail, as `eprintln!` would, nor for `SIGPIPE` to end the program.
 pub fn say(line: &str) {
     let line = format!("widelane: {line}\n");
-    without_sigpipe(|| _ = std::io::stderr().write_all(line.as_bytes()));
+    uncancelled(|| without_sigpipe(|| _ = std::io::stderr().write_all(line.as_bytes())));
 }
 
 /// Does what may write to a pipe or socket without a reader, and takes back the signal of that.

@@ -225,7 +225,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/interpose/fetch.rs",
         "crates/runtime/src/interpose/load.rs",
         "crates/runtime/src/interpose/memory.rs",
-        "crates/runtime/src/interpose/mod.rs",
         "crates/runtime/src/interpose/pem.rs",
         "crates/runtime/src/interpose/poll.rs",
         "crates/runtime/src/interpose/session.rs",

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use widelane_ossl_sys::core::{AsyncJob, AsyncWaitCtx};
 use widelane_ossl_sys::{AsyncCallback, Libcrypto};
+use widelane_reserve::uncancelled;
 
 use crate::batching::request::{Answer, Request};
 use crate::entry::{entry, lend, share, take_back};
@@ -232,7 +233,7 @@ fn wait_context(libcrypto: &Libcrypto, job: NonNull<AsyncJob>) -> Option<NonNull
 
 fn raise(mut event: &File) {
     // Error: the counter is at its limit, so the descriptor is readable.
-    let _ = event.write(&1_u64.to_ne_bytes());
+    let _ = uncancelled(|| event.write(&1_u64.to_ne_bytes()));
 }
 
 fn new_event() -> Option<File> {

@@ -175,6 +175,7 @@ unsafe extern "C" {
     ) -> *mut c_void;
     pub fn EVP_PKEY_CTX_set_group_name(context: *mut c_void, name: *const c_char) -> c_int;
     pub fn EVP_PKEY_CTX_set_params(context: *mut c_void, params: *const OsslParam) -> c_int;
+    pub fn EVP_PKEY_CTX_settable_params(context: *const c_void) -> *const OsslParam;
     pub fn EVP_PKEY_check(context: *mut c_void) -> c_int;
     pub fn EVP_PKEY_copy_parameters(to: *mut c_void, from: *const c_void) -> c_int;
     pub fn EVP_PKEY_decapsulate(
@@ -238,6 +239,7 @@ unsafe extern "C" {
         length: *mut usize,
     ) -> c_int;
     pub fn EVP_PKEY_get_params(key: *const c_void, params: *mut OsslParam) -> c_int;
+    pub fn EVP_PKEY_gettable_params(key: *const c_void) -> *const OsslParam;
     pub fn EVP_PKEY_get_utf8_string_param(
         key: *const c_void,
         name: *const c_char,
@@ -284,6 +286,7 @@ unsafe extern "C" {
     ) -> *mut c_void;
     pub fn EVP_SIGNATURE_free(signature: *mut c_void);
     pub fn EVP_set_default_properties(context: *mut c_void, query: *const c_char) -> c_int;
+    pub fn OPENSSL_thread_stop_ex(context: *mut c_void);
     pub fn OSSL_LIB_CTX_free(context: *mut c_void);
     pub fn OSSL_LIB_CTX_new() -> *mut c_void;
     pub fn OSSL_LIB_CTX_set0_default(context: *mut c_void) -> *mut c_void;

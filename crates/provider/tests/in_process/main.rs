@@ -16,6 +16,7 @@ mod memory;
 mod messages;
 #[path = "../pkey/mod.rs"]
 mod pkey;
+mod threads;
 mod verification;
 
 use common::ffi;

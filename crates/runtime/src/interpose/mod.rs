@@ -7,8 +7,6 @@
 //! ends the process where it meets `catch_unwind`, or a function that is declared not to unwind. So
 //! doors are `extern "C-unwind"`, call the real function outside of [`guard`] where that may wait,
 //! and do their own work with cancellation put off ([`guard_uncancelled`]).
-#![allow(unsafe_code, reason = "the thread's cancelability")]
-
 mod bio;
 mod certificate;
 mod chroot;
@@ -25,9 +23,9 @@ mod socket;
 mod ssl;
 mod vfork;
 
-use core::ffi::c_int;
-use core::ptr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) use widelane_reserve::uncancelled;
 
 /// Runs `f`; returns `failure` if it panics. `f` contains no cancellation point.
 pub(crate) fn guard<T>(failure: T, f: impl FnOnce() -> T) -> T {
@@ -38,21 +36,4 @@ pub(crate) fn guard<T>(failure: T, f: impl FnOnce() -> T) -> T {
 /// effect at its next cancellation point.
 pub(crate) fn guard_uncancelled<T>(failure: T, f: impl FnOnce() -> T) -> T {
     uncancelled(|| guard(failure, f))
-}
-
-/// Runs `f`, in which the thread is not cancelled.
-pub(crate) fn uncancelled<T>(f: impl FnOnce() -> T) -> T {
-    let mut state = PTHREAD_CANCEL_DISABLE;
-    // SAFETY: changes this thread's own state, and writes the former one to our variable.
-    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut state) };
-    let result = f();
-    // SAFETY: as above; the former state is not asked for.
-    unsafe { pthread_setcancelstate(state, ptr::null_mut()) };
-    result
-}
-
-const PTHREAD_CANCEL_DISABLE: c_int = 1;
-
-unsafe extern "C-unwind" {
-    fn pthread_setcancelstate(state: c_int, former: *mut c_int) -> c_int;
 }
