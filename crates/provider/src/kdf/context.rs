@@ -132,7 +132,14 @@ entry! {
         // SAFETY: a context of the default provider, and its function for such.
         let inner = unsafe { context.inner.duplicate(context.functions().dupctx) }?;
         let (kind, delegate) = (context.kind, Arc::clone(&context.delegate));
-        Some(give(Context { kind, delegate, fields: context.fields.clone(), inner }))
+        let fields = context.fields.as_ref().map(|_| Fields::new());
+        let copy = give(Context { kind, delegate, fields, inner });
+        // SAFETY: made above.
+        let fields = unsafe { borrow_mut::<Context>(copy) }?.fields.as_mut();
+        if let (Some(fields), Some(from)) = (fields, &context.fields) {
+            fields.copy(from);
+        }
+        Some(copy)
     }
 
     fn reset(context: *mut c_void) {

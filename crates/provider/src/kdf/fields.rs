@@ -55,7 +55,6 @@ impl Field {
 }
 
 /// What a program has set of a key derivation.
-#[derive(Clone)]
 pub(super) struct Fields {
     /// The hash function.
     pub(super) hash: Option<Hash>,
@@ -80,6 +79,14 @@ impl Fields {
             bytes: [0; BYTES],
             used: 0,
         }
+    }
+
+    /// Takes what is set in `from`, where it lies: a copy that is moved leaves secrets behind.
+    pub(super) fn copy(&mut self, from: &Fields) {
+        let Fields { hash, mode, places, bytes, used } = from;
+        (self.hash, self.mode, self.used) = (*hash, *mode, *used);
+        self.places.clone_from(places);
+        self.bytes[..*used].copy_from_slice(&bytes[..*used]);
     }
 
     /// Sets parameters; false if that is for the default provider, and nothing has changed. It also
