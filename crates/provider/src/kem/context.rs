@@ -22,10 +22,15 @@ use crate::kem::single;
 use crate::params::{self, Array};
 use crate::pool::{self, Message};
 
-/// Our functions, which are the same for each mechanism.
-pub(super) fn functions() -> Box<[OsslDispatch]> {
-    FUNCTIONS.write_like(&FUNCTIONS)
+/// Our functions for ML-KEM alone, of which the message can be set, or for a hybrid.
+pub(super) fn functions(is_hybrid: bool) -> Box<[OsslDispatch]> {
+    let settable_ctx_params =
+        if is_hybrid { settable_of_hybrid as SettableParams } else { settable_ctx_params };
+    KemFunctions { settable_ctx_params: Some(settable_ctx_params), ..FUNCTIONS }
+        .write_like(&FUNCTIONS)
 }
+
+type SettableParams = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const OsslParam;
 
 const FUNCTIONS: KemFunctions = KemFunctions {
     newctx: Some(newctx),
@@ -294,6 +299,10 @@ entry! {
 
     fn settable_ctx_params(_context: *mut c_void, _provctx: *mut c_void) -> *const OsslParam {
         Some(SETTABLE.as_ptr())
+    }
+
+    fn settable_of_hybrid(_context: *mut c_void, _provctx: *mut c_void) -> *const OsslParam {
+        Some(SETTABLE[1..].as_ptr())
     }
 }
 

@@ -46,7 +46,7 @@ const fn table<P: Place>() -> KeymgmtFunctions {
         gen_cleanup: Some(gen_cleanup),
         free: Some(free),
         get_params: Some(get_params),
-        gettable_params: Some(gettable_params),
+        gettable_params: Some(gettable_params::<P>),
         set_params: Some(set_params),
         settable_params: Some(settable_params),
         query_operation_name: None,
@@ -126,14 +126,18 @@ entry! {
                 unsafe { value.write_to(param) }
             });
             if !told {
+                if key.mechanism().curve.is_some() && param.data_type == PARAM_OCTET_STRING {
+                    raise(&key.delegate().libcrypto, core::PROV_R_OUTPUT_BUFFER_TOO_SMALL);
+                }
                 return None;
             }
         }
         Some(1)
     }
 
-    fn gettable_params(_provctx: *mut c_void) -> *const OsslParam {
-        Some(GETTABLE.as_ptr())
+    fn gettable_params<P: Place>(_provctx: *mut c_void) -> *const OsslParam {
+        let is_hybrid = MECHANISMS[P::INDEX].curve.is_some();
+        Some(if is_hybrid { GETTABLE[ONLY_OF_ML_KEM..].as_ptr() } else { GETTABLE.as_ptr() })
     }
 
     fn set_params(key: *mut c_void, params: *const OsslParam) -> c_int {
@@ -287,7 +291,9 @@ fn tell(key: &Key, name: params::Name<'_>, write: impl FnOnce(Value<'_>) -> bool
         write(Value::Size(category))
     } else if is(core::PKEY_PARAM_MAX_SIZE) {
         write(Value::Size(key.mechanism().ciphertext_bytes()))
-    } else if is(core::PKEY_PARAM_ENCODED_PUBLIC_KEY) || is(core::PKEY_PARAM_PUB_KEY) {
+    } else if is(core::PKEY_PARAM_ENCODED_PUBLIC_KEY)
+        || is(core::PKEY_PARAM_PUB_KEY) && key.mechanism().curve.is_none()
+    {
         key.public().is_none_or(|public| write(Value::Octets(public)))
     } else if is(core::PKEY_PARAM_PRIV_KEY) {
         key.private().is_none_or(|private| write(Value::Octets(&private.0)))
@@ -300,16 +306,19 @@ fn tell(key: &Key, name: params::Name<'_>, write: impl FnOnce(Value<'_>) -> bool
 }
 
 static GETTABLE: [OsslParam; 9] = [
+    params::gettable(core::PKEY_PARAM_PUB_KEY, PARAM_OCTET_STRING),
+    params::gettable(core::PKEY_PARAM_ML_KEM_SEED, PARAM_OCTET_STRING),
     params::gettable(core::PKEY_PARAM_BITS, PARAM_INTEGER),
     params::gettable(core::PKEY_PARAM_SECURITY_BITS, PARAM_INTEGER),
     params::gettable(core::PKEY_PARAM_SECURITY_CATEGORY, PARAM_INTEGER),
     params::gettable(core::PKEY_PARAM_MAX_SIZE, PARAM_INTEGER),
     params::gettable(core::PKEY_PARAM_ENCODED_PUBLIC_KEY, PARAM_OCTET_STRING),
-    params::gettable(core::PKEY_PARAM_PUB_KEY, PARAM_OCTET_STRING),
     params::gettable(core::PKEY_PARAM_PRIV_KEY, PARAM_OCTET_STRING),
-    params::gettable(core::PKEY_PARAM_ML_KEM_SEED, PARAM_OCTET_STRING),
     OsslParam::END,
 ];
+
+/// The first of them, which a hybrid does not answer.
+const ONLY_OF_ML_KEM: usize = 2;
 
 static SETTABLE: [OsslParam; 2] =
     [params::gettable(core::PKEY_PARAM_ENCODED_PUBLIC_KEY, PARAM_OCTET_STRING), OsslParam::END];

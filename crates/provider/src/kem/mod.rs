@@ -190,7 +190,8 @@ fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     let offered = known.filter(|(_, theirs)| theirs.is_none() || batch::is_batched());
     let offers = offered.flat_map(|(index, theirs)| {
         let names = theirs.as_ref().map_or(MECHANISMS[index].names, |theirs| &theirs.keys.names);
-        let (keys, functions) = (keymgmt::functions(index), context::functions());
+        let is_hybrid = MECHANISMS[index].curve.is_some();
+        let (keys, functions) = (keymgmt::functions(index), context::functions(is_hybrid));
         [
             Offer::new(core::OP_KEYMGMT, names, keys, c"KEM keys, batched by Widelane"),
             Offer::new(core::OP_KEM, names, functions, c"KEM, batched by Widelane"),

@@ -376,7 +376,7 @@ fn exchanges_name_the_parameters_of_their_own_algorithm() {
 }
 
 /// The names in a list of parameters, if there is one.
-fn names(list: *const OsslParam) -> Option<Vec<String>> {
+pub fn names(list: *const OsslParam) -> Option<Vec<String>> {
     // SAFETY: null, or a list with an end.
     let first = unsafe { list.as_ref() }?;
     let mut names = Vec::new();

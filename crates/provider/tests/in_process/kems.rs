@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls libcrypto as libssl does")]
 
 use std::collections::HashSet;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::io::{Read, Write};
 use std::process::Stdio;
 use std::ptr;
@@ -20,6 +20,7 @@ use crate::common::ffi;
 use crate::common::process::{in_child, prefer, setting};
 use crate::common::server::Server;
 use crate::common::{Place, debian_13, done};
+use crate::contexts::names;
 use crate::kem::{KNOWN, octets};
 use crate::pkey::{Context, Key};
 
@@ -521,5 +522,40 @@ fn openssl_with_groups_of_its_own_agrees_with_us() {
             assert!(said.contains("Protocol version: TLSv1.3"), "{group}: {said}");
         }
         assert_eq!(known.kinds.map(|kind| times_done(&place, kind)), [1, 1], "{group}");
+    }
+}
+
+/// As OpenSSL 3.5 has it.
+#[test]
+fn hybrids_answer_and_take_less_than_ml_kem() {
+    let (_place, _lock) = setting();
+    prefer(OURS);
+    for known in KNOWN {
+        let is_hybrid = known.begins[2] > 0 || known.bytes[2] > 32;
+        let key = Key::of_group(known.name, true);
+        let context = Context::of(&key);
+        // SAFETY: the context lives.
+        assert_eq!(unsafe { ffi::EVP_PKEY_encapsulate_init(context.0, ptr::null()) }, 1);
+        // SAFETY: the key lives.
+        let told = unsafe { ffi::EVP_PKEY_gettable_params(key.0) };
+        // SAFETY: the context lives.
+        let taken = unsafe { ffi::EVP_PKEY_CTX_settable_params(context.0) };
+        let [told, taken] = [told, taken].map(|list| names(list).unwrap_or_default());
+        let has = |list: &[String], name: &str| list.iter().any(|it| it == name);
+        assert!(has(&told, "encoded-pub-key") && has(&told, "priv"), "{:?}", known.name);
+        assert_eq!(has(&told, "pub"), !is_hybrid, "{:?}", known.name);
+        assert_eq!(has(&told, "seed"), !is_hybrid, "{:?}", known.name);
+        assert_eq!(has(&taken, "ikme"), !is_hybrid, "{:?}", known.name);
+        let (mut length, mut room) = (0, vec![0; known.bytes[0]]);
+        let (place, size) = (room.as_mut_ptr(), room.len());
+        let ask = |name: &CStr, size, length: &mut usize| {
+            // SAFETY: the key lives; there is room for so many bytes.
+            unsafe {
+                ffi::EVP_PKEY_get_octet_string_param(key.0, name.as_ptr(), place, size, length)
+            }
+        };
+        assert_eq!(ask(c"pub", size, &mut length), c_int::from(!is_hybrid), "{:?}", known.name);
+        assert_eq!(ask(c"encoded-pub-key", 7, &mut length), 0, "{:?}", known.name);
+        assert_eq!(ErrorStack::get().errors().is_empty(), !is_hybrid, "{:?}", known.name);
     }
 }

@@ -26,7 +26,9 @@ impl Right {
     fn new((name, point_bytes): (&'static CStr, usize)) -> Self {
         let (_, key) = Key::generate(name, PROVIDERS[0], &Params::default());
         let key = key.expect("a key");
-        let mut parts: Vec<_> = [c"pub", c"priv"].map(|part| asked(&key, part)).into();
+        let mut public = asked(&key, c"encoded-pub-key");
+        public.name = c"pub";
+        let mut parts = vec![public, asked(&key, c"priv")];
         if !is_hybrid(name) {
             parts.push(asked(&key, c"seed"));
         }
