@@ -27,8 +27,7 @@ pub(super) struct ChaCha {
     /// The IV of the message.
     nonce: [u8; NONCE_BYTES],
     under_way: bool,
-    /// Bytes of the tag that was set. If none was set before a message is opened, none is compared,
-    /// as in the default provider.
+    /// Bytes of the tag that was set; 0 if none was.
     tag_bytes: usize,
     /// Header of the record of TLS 1.2 that comes next.
     header: Option<Header>,

@@ -311,8 +311,12 @@ impl Context for Gcm {
             self.set_tag(param)
         } else if name == core::CIPHER_PARAM_AEAD_TLS1_AAD {
             let header = params::octets(param).ok_or(core::PROV_R_FAILED_TO_GET_PARAMETER)?;
-            let header = self.tagged.header(header, EXPLICIT_BYTES);
-            self.header = Some(header.ok_or(core::PROV_R_INVALID_AAD)?);
+            self.header = self.tagged.header(header, EXPLICIT_BYTES);
+            if self.header.is_none() {
+                // No message is to take the place of the record.
+                self.state = State::Spent;
+                return Err(core::PROV_R_INVALID_AAD.into());
+            }
             self.growth = TAG_BYTES;
             Ok(())
         } else if name == core::CIPHER_PARAM_IVLEN {

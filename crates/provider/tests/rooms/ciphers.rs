@@ -370,6 +370,11 @@ fn wrong_order_is_refused() {
                 context.init(Some(&[1; 32]), None, false);
                 context.update(b"text").0
             });
+            both(&mut contexts, "a message in place of a record", |context| {
+                context.init(Some(&[1; 32]), Some(&[2; 12]), true);
+                let too_short = &mut [0, 0, 0, 0, 0, 0, 0, 1, 23, 3, 3, 0, 3];
+                (context.control(CTRL_TLS1_AAD, 13, too_short), context.update(b"text").0)
+            });
         }
     });
 }
