@@ -16,19 +16,22 @@ use super::{Part, cannot, mhz, print};
 /// Predicts clock, residency and throughput of each width on a CPU that is not at hand
 ///
 /// From published turbo limits and transition times; what was not published is said.
-/// docs/measure/meter.md tells how far the model agrees with published measurements.
+/// docs/measure/meter.md tells how far the model agrees with published measurements. Limits and
+/// workloads of your own have the form of cpus.toml and handshakes.toml, in
+/// /usr/share/doc/widelane-bench/examples/ where a package put them, or in crates/meter/data/ of
+/// the source.
 #[derive(clap::Args)]
 pub struct Args {
     /// The CPU; without it, the CPUs known are listed
     #[arg(long, value_name = "NAME")]
     cpu: Option<String>,
-    /// Turbo limits of your own, in the form of crates/meter/data/cpus.toml
+    /// Turbo limits of your own, in the form of cpus.toml
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// The clock of scalar code with these cores active, where no limit is published
     #[arg(long, value_name = "MHZ", value_parser = clock_mhz)]
     ambient_mhz: Option<f64>,
-    /// The workload, in the form of crates/meter/data/handshakes.toml; handshakes by default
+    /// The workload, in the form of handshakes.toml; handshakes by default
     #[arg(long, value_name = "FILE")]
     workload: Option<PathBuf>,
     /// Cores that work; overrides the workload
