@@ -50,8 +50,9 @@ Examples:
   widelane run --wait-max rtt -- haproxy -W -f /etc/haproxy/haproxy.cfg
   widelane run --combine on --wait-max 2ms -- nginx";
 
-const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
-const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
+/// The variables by which a program is accelerated: the runtime, and the provider that it loads.
+pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
+pub const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
 
 /// The statuses by which shells, too, say that a program does not exist or cannot be executed.
 const NO_SUCH_PROGRAM: u8 = 127;

@@ -97,8 +97,7 @@ pub fn process_tree(root: Pid) -> Result<BTreeSet<Pid>, AccountingError> {
     if !alive.iter().any(|(pid, _)| *pid == root) {
         return Err(AccountingError::Gone(root));
     }
-    let parents: Vec<(Pid, Pid)> = alive.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
-    Ok(descendants(root, &parents))
+    Ok(descendants(root, &parents(&alive)))
 }
 
 /// All processes that are alive.
@@ -138,8 +137,7 @@ pub fn busiest(window: Duration) -> Vec<Busiest> {
     sleep(window);
     let after = alive().unwrap_or_default();
     let seconds = began.elapsed().as_secs_f64();
-    let parents: Vec<(Pid, Pid)> = after.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
-    let ours = descendants(Pid::this(), &parents);
+    let ours = descendants(Pid::this(), &parents(&after));
     let others = after.into_iter().filter(|(pid, _)| !ours.contains(pid));
     let mut busiest: Vec<Busiest> = others
         .map(|(pid, stat)| {
@@ -153,6 +151,11 @@ pub fn busiest(window: Duration) -> Vec<Busiest> {
     busiest.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
     busiest.truncate(BUSIEST_MAX);
     busiest
+}
+
+/// Each process with its parent.
+fn parents(alive: &[(Pid, Stat)]) -> Vec<(Pid, Pid)> {
+    alive.iter().map(|(pid, stat)| (*pid, stat.parent)).collect()
 }
 
 fn descendants(root: Pid, parents: &[(Pid, Pid)]) -> BTreeSet<Pid> {

@@ -12,6 +12,7 @@ use widelane_crypto::digest::{Algorithm, Hash};
 use super::unit::{Unit, in_shell};
 use crate::libraries::Libraries;
 use crate::live::SYSTEM_DIRECTORY;
+use crate::run::{PRELOAD_VARIABLE as PRELOAD, PROVIDER_VARIABLE as PROVIDER};
 
 /// Its name in the directory of the service's drop-ins.
 pub const FILE_NAME: &str = "widelane.conf";
@@ -25,8 +26,6 @@ pub struct DropIn {
 
 /// The variables that stand for no flag.
 const OWN: [&str; 3] = [PRELOAD, PROVIDER, COUNTERS_DIRECTORY_VARIABLE];
-const PRELOAD: &str = "LD_PRELOAD";
-const PROVIDER: &str = "WIDELANE_PROVIDER";
 
 /// Begins the last line, which proves that nobody has edited the others.
 const PROOF: &str = "# sha256 of the lines above: ";

@@ -17,6 +17,7 @@ use widelane_cpu::policy::Reader;
 
 use super::drop_in::FILE_NAME;
 use crate::live::SYSTEM_DIRECTORY;
+use crate::run::PRELOAD_VARIABLE as PRELOAD;
 use crate::run::fitness::{Fitness, Start};
 use crate::system::{below, way, within};
 pub use files::own_name;
@@ -98,8 +99,6 @@ const PRIVATE_PIDS: &str = "PrivatePIDs";
 /// Settings that hide directories from a service, and which.
 const HIDING: [(&str, &[&str]); 2] =
     [("ProtectHome", &["/home", "/root", "/run/user"]), ("PrivateTmp", &["/tmp", "/var/tmp"])];
-
-const PRELOAD: &str = "LD_PRELOAD";
 
 /// What lets confined services map their counters, as seen from the directory of the libraries.
 const SELINUX_MODULE: &str = "../../share/widelane/widelane.cil";

@@ -255,17 +255,12 @@ impl Collector for Found {
                 }
             }
         }
-        let mut cpu = encoder.encode_descriptor(
-            "process_cpu",
-            "CPU time that the process has used, whatever for",
-            Some(&Unit::Seconds),
-            MetricType::Counter,
+        encode_seconds(
+            survey,
+            &mut encoder,
+            ("process_cpu", "CPU time that the process has used, whatever for"),
+            |process| process.cpu.as_secs_f64(),
         )?;
-        for process in &survey.processes {
-            let seconds = process.cpu.as_secs_f64();
-            cpu.encode_family(&identity(process))?
-                .encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
-        }
         encode_waits(survey, &mut encoder)?;
         let mut info = encoder.encode_descriptor(
             "process_lanes",
@@ -373,17 +368,27 @@ fn encode_waits(survey: &Survey, encoder: &mut DescriptorEncoder<'_>) -> Result<
             .encode_family(&identity(process))?
             .encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
     }
-    let mut metric = encoder.encode_descriptor(
-        "short_wait",
-        "How long partial batches waited in short waits, together",
-        Some(&Unit::Seconds),
-        MetricType::Counter,
-    )?;
+    encode_seconds(
+        survey,
+        encoder,
+        ("short_wait", "How long partial batches waited in short waits, together"),
+        |process| process.counts.short_wait_ns_total as f64 / 1e9,
+    )
+}
+
+/// Time of each process, by a metric of this name and meaning.
+fn encode_seconds(
+    survey: &Survey,
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    seconds: fn(&Process) -> f64,
+) -> Result<(), Error> {
+    let mut metric =
+        encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
     for process in &survey.processes {
-        let seconds = process.counts.short_wait_ns_total as f64 / 1e9;
         metric
             .encode_family(&identity(process))?
-            .encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
+            .encode_counter::<NoLabelSet, _, u64>(&seconds(process), None)?;
     }
     Ok(())
 }
