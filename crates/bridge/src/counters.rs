@@ -7,8 +7,9 @@
 //! threads that find none left count on the first. What a process has done is the sum of its pages.
 //! Those that no thread has had yet are holes in the file.
 //!
-//! All values only grow. Readers take a copy of the file and need no lock. What a reader has to
-//! check before it uses a file is in `docs/operate/operating.md`.
+//! All values only grow, but for [`Counters::off_until_ns`], which others write. Readers take a copy
+//! of the file and need no lock. What a reader has to check before it uses a file is in
+//! `docs/operate/operating.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -18,7 +19,7 @@ pub use crate::kinds::{CipherKind, OperationKind};
 pub const COUNTERS_MAGIC: u64 = u64::from_le_bytes(*b"WIDELANE");
 
 /// Version of the layout below.
-pub const COUNTERS_VERSION: u32 = 14;
+pub const COUNTERS_VERSION: u32 = 15;
 
 /// Pages of a process, two of the machine's each: more than most servers have threads.
 pub const COUNTERS_PAGES: usize = 64;
@@ -215,6 +216,10 @@ pub struct Counters {
     pub choice: ChoiceCounters,
     /// 1 if the policy was refused, so that nothing is accelerated.
     pub policy_refused: AtomicU64,
+    /// The process leaves all operations to OpenSSL until `CLOCK_MONOTONIC` shows this: 0 for not at
+    /// all, `u64::MAX` for good. Who may write the file sets it (`widelane off`); the process itself
+    /// only reads it, and has its children begin with it.
+    pub off_until_ns: AtomicU64,
 }
 
 const _: () = assert!(OperationKind::ALL.len() <= KINDS_MAX);
@@ -231,7 +236,7 @@ mod tests {
     /// needs a new version.
     #[test]
     fn the_layout_is_that_of_its_version() {
-        assert_eq!(COUNTERS_VERSION, 14);
+        assert_eq!(COUNTERS_VERSION, 15);
         assert_eq!((size_of::<Counters>(), COUNTERS_FILE_BYTES), (8192, 512 << 10));
         assert_eq!(offset_of!(Counters, version), 8);
         assert_eq!(offset_of!(Counters, handshakes), 704);
@@ -239,6 +244,7 @@ mod tests {
         assert_eq!((offset_of!(Counters, ciphers), size_of::<CipherCounters>()), (4552, 136));
         assert_eq!((offset_of!(Counters, choice), size_of::<ChoiceCounters>()), (5640, 96));
         assert_eq!(offset_of!(Counters, policy_refused), 5736);
+        assert_eq!(offset_of!(Counters, off_until_ns), 5744);
     }
 
     #[test]
