@@ -30,7 +30,7 @@ use core::ffi::{c_char, c_int, c_void};
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 9;
+pub const HOOKS_VERSION: u32 = 10;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -102,6 +102,8 @@ pub struct ProviderHooks {
     /// Whether an EC key of these parameters, an array of `OSSL_PARAM` that ends with a null name,
     /// loses nothing where the provider holds it alone.
     pub keeps_key: extern "C" fn(parameters: *const c_void) -> bool,
+    /// Whether the process is switched off: the runtime then begins nothing of its own.
+    pub is_off: extern "C" fn() -> bool,
     /// The counters of the calling thread.
     pub counters: extern "C" fn() -> *const Counters,
 }

@@ -38,6 +38,7 @@ mod rsa;
 mod runtime;
 mod signature;
 mod stack;
+mod switch;
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ use crate::counters::{self, Pages};
 use crate::entry::entry;
 use crate::kdf::kept;
 use crate::rsa::loaded;
-use crate::{kem, pool, rsa, stack};
+use crate::{kem, pool, rsa, stack, switch};
 
 /// What belongs to one process.
 ///
@@ -231,9 +231,11 @@ impl Process {
     pub(crate) fn pages(&self) -> &Pages {
         let open = || {
             let (lanes, dir) = (rsa::batch::widest(), config().counters_dir.as_deref());
+            let former_ns = dir.map_or(0, counters::former_off_until_ns);
             let pages = Pages::open(lanes, kinds::lanes, dir);
             let is_refused = config().is_policy_refused.into();
             pages.first().policy_refused.store(is_refused, Ordering::Relaxed);
+            switch::obey(&pages.first().off_until_ns, former_ns);
             pages
         };
         self.counters.get_or_init(|| uncancelled(open))

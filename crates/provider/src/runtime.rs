@@ -21,6 +21,7 @@ use crate::kdf::kept;
 use crate::params::Array;
 use crate::process;
 use crate::rsa::loaded;
+use crate::switch;
 
 /// A handshake of the runtime's, as it names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,6 +153,10 @@ hook! {
         Plain::read(SELECT_ALL, parameters).is_some_and(|key| key.is_batched())
     }
 
+    fn is_off() -> bool, otherwise false; {
+        switch::is_off()
+    }
+
     fn counters() -> *const Counters, otherwise ptr::null(); {
         ptr::from_ref(process::current().counters_of_handshake())
     }
@@ -171,5 +176,6 @@ static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     wants_keys,
     cancel,
     keeps_key,
+    is_off,
     counters,
 };

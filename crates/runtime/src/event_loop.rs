@@ -511,6 +511,7 @@ mod tests {
         wants_keys: no,
         cancel: forgets,
         keeps_key: keeps,
+        is_off: no,
         counters: no_counters,
     };
 

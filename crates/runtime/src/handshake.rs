@@ -558,7 +558,8 @@ fn suspended(ssl: *const c_void) -> Option<&'static Handshake> {
     find(ssl.cast_mut()).filter(is_suspended)
 }
 
-/// Takes a handshake under our care, or leaves it alone: `None`.
+/// Takes a handshake under our care, or leaves it alone: `None`. One that begins while the process is
+/// switched off is only counted.
 fn take_in(
     hooks: &ProviderHooks,
     event_loop: &EventLoop,
@@ -594,6 +595,12 @@ fn take_in(
     }
     if notified == Notified::ByPost {
         methods::keep_for_program();
+    }
+    if (hooks.is_off)() {
+        if (openssl.SSL_in_before)(ssl) != 0 {
+            count(hooks, |counters| &counters.handshakes);
+        }
+        return None;
     }
     round_trip::begin(notified);
     let index = extra_data_index(openssl)?;

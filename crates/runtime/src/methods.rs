@@ -21,7 +21,7 @@ use std::ffi::CString;
 use crate::activate::PROVIDER_NAME;
 use crate::certificates::Certificates;
 use crate::event_loop::EventLoop;
-use crate::provider::provider;
+use crate::provider::{is_switched_off, provider};
 use crate::random::Drawn;
 use crate::real::{self, OpenSsl};
 
@@ -289,9 +289,13 @@ extern "C" fn add_name(name: *const c_char, names: *mut c_void) {
 }
 
 /// Calls `f` with what this thread keeps, within libssl and for the default context only: what a
-/// program looks up itself is found as ever, unless [`keep_for_program`] says otherwise.
+/// program looks up itself is found as ever, unless [`keep_for_program`] says otherwise. Not while
+/// the process is switched off.
 fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> Option<T> {
     let openssl = (is_in_libssl() || is_on_fibre()).then(real::openssl)??;
+    if is_switched_off() {
+        return None;
+    }
     let default = default_context(openssl)?;
     if !context.is_null() && context != default {
         return None;

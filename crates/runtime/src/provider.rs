@@ -29,6 +29,11 @@ pub(crate) fn provider() -> Option<&'static ProviderHooks> {
     unsafe { hooks.as_ref() }
 }
 
+/// Whether the process is switched off (`widelane off`): what begins now is left to OpenSSL.
+pub(crate) fn is_switched_off() -> bool {
+    provider().is_some_and(|hooks| (hooks.is_off)())
+}
+
 /// Adds one to the counter that `select` picks.
 pub(crate) fn count(hooks: &ProviderHooks, select: impl FnOnce(&Counters) -> &AtomicU64) {
     let counters = (hooks.counters)();

@@ -36,8 +36,8 @@ use std::ptr::NonNull;
 use widelane_ossl_sys::Libcrypto;
 
 use self::request::Answer;
-use crate::counters::count;
-use crate::{process, runtime};
+use crate::counters::{count, count_delegated};
+use crate::{process, runtime, switch};
 pub(crate) use operation::{Conclusion, Operation, Skill, Task};
 pub(crate) use request::{Request, Secret};
 
@@ -78,6 +78,10 @@ pub(crate) fn run(operation: impl Operation) -> Made {
 }
 
 fn answer(request: Request) -> Answer {
+    if switch::is_off() {
+        count_delegated(request.kind());
+        return request.run_single();
+    }
     // The runtime drives handshakes on fibres of its own: there is no ASYNC job then.
     if let Some(handshake) = runtime::current() {
         return event_loop::run(request, handshake);

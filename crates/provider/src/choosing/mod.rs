@@ -19,6 +19,7 @@ use self::reading::Reading;
 use crate::config::{Alternative, config};
 use crate::counters::count;
 use crate::process::{self, Process};
+use crate::switch;
 
 /// What chooses among the policies of [`config`], for all threads of a process.
 pub(crate) struct Chooser {
@@ -32,8 +33,11 @@ pub(crate) fn chosen() -> usize {
     CURRENT.load(Ordering::Relaxed)
 }
 
-/// Whether the policy that holds now leaves a room open.
+/// Whether the policy that holds now leaves a room open, and the process is not switched off.
 pub(crate) fn is_open(room: Room) -> bool {
+    if switch::is_off() {
+        return false;
+    }
     let place = if IS_LANE_PROCESS.load(Ordering::Relaxed) { None } else { Some(chosen()) };
     alternative(place).has(room)
 }
@@ -144,6 +148,11 @@ impl Chooser {
 
     /// Goes on; returns how long there is nothing to do.
     fn turn(&mut self, process: &Process) -> u64 {
+        if switch::is_off() {
+            // Nothing is done that could be compared.
+            self.begin = None;
+            return SLICE_MAX_NS as u64;
+        }
         let pages = process.pages();
         let by_device = |kind| process.queues(kind).by_device.load(Ordering::Relaxed);
         let now = Reading::take(work::done_ns(pages, by_device), self.trial.is_comparing());

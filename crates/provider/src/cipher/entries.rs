@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_uchar, c_void};
 use std::sync::Arc;
 
+use widelane_bridge::counters::CipherKind;
 use widelane_crypto::aead::Direction;
 use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::CipherFunctions;
@@ -11,10 +12,64 @@ use widelane_ossl_sys::dispatch::CipherFunctions;
 use super::Kind;
 use super::context::{Context, Refused};
 use super::piece::Piece;
+use crate::delegate::{Delegate, Owned};
 use crate::entry::{borrow, borrow_mut, entry, give, input, take};
 use crate::errors::raise;
 use crate::instance::Instance;
 use crate::params::{self, Array};
+use crate::switch;
+
+/// What EVP has for a context.
+enum Held<C> {
+    Ours(C),
+    /// One that was begun while the process was switched off.
+    Theirs(Theirs),
+}
+
+/// A context of the default provider.
+struct Theirs {
+    delegate: Arc<Delegate>,
+    kind: CipherKind,
+    context: Owned,
+}
+
+impl Theirs {
+    fn begin(delegate: &Arc<Delegate>, kind: CipherKind) -> Option<Self> {
+        let functions = &delegate.algorithms.ciphers[kind as usize].as_ref()?.functions;
+        // SAFETY: the default provider's own context.
+        let context = unsafe { functions.newctx?(delegate.provctx) };
+        let context = Owned::adopt(context, functions.freectx)?;
+        Some(Theirs { delegate: Arc::clone(delegate), kind, context })
+    }
+
+    fn functions(&self) -> Option<&CipherFunctions> {
+        Some(&self.delegate.algorithms.ciphers[self.kind as usize].as_ref()?.functions)
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        let functions = self.functions()?;
+        // SAFETY: a context of the default provider, and its function for such.
+        let context = unsafe { functions.dupctx?(self.context.as_ptr()) };
+        let context = Owned::adopt(context, functions.freectx)?;
+        Some(Theirs { delegate: Arc::clone(&self.delegate), kind: self.kind, context })
+    }
+}
+
+/// The context of ours behind `$context`; where it is one of the default provider, its function
+/// `$name` has the last word.
+macro_rules! ours {
+    ($context:ident: $type:ty, or $name:ident($($argument:expr),*)) => {
+        // SAFETY: the core passes a context of ours.
+        match unsafe { borrow_mut::<Held<$type>>($context) }? {
+            Held::Ours(context) => context,
+            Held::Theirs(theirs) => {
+                let function = theirs.functions()?.$name?;
+                // SAFETY: a context of the default provider; the other arguments are the core's.
+                return Some(unsafe { function(theirs.context.as_ptr() $(, $argument)*) });
+            }
+        }
+    };
+}
 
 /// The functions of a cipher: those that the default provider has as well.
 pub(super) fn functions<K: Kind>(like: &CipherFunctions) -> Box<[OsslDispatch]> {
@@ -68,14 +123,12 @@ unsafe fn set_all<C: Context>(context: &mut C, array: *const OsslParam) -> Optio
 /// # Safety
 /// The arguments must be those of the core.
 unsafe fn init<C: Context>(
-    context: *mut c_void,
+    context: &mut C,
     direction: Direction,
     key: (*const c_uchar, usize),
     iv: (*const c_uchar, usize),
     array: *const OsslParam,
 ) -> Option<c_int> {
-    // SAFETY: the core passes a context of ours.
-    let context = unsafe { borrow_mut::<C>(context) }?;
     // SAFETY: null, or as many bytes as the core says.
     let key = (!key.0.is_null()).then(|| unsafe { input(key.0, key.1) });
     // SAFETY: as above.
@@ -107,8 +160,12 @@ unsafe fn advance<C: Context>(
 entry! {
     fn newctx<K: Kind>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
-        let instance = unsafe { borrow::<Instance>(provctx) }?;
-        Some(give(K::Context::new(Arc::clone(instance.delegate()), K::KIND, K::ALGORITHM)))
+        let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
+        Some(give(if switch::is_off() {
+            Held::Theirs(Theirs::begin(delegate, K::KIND)?)
+        } else {
+            Held::Ours(K::Context::new(Arc::clone(delegate), K::KIND, K::ALGORITHM))
+        }))
     }
 
     fn gettable_params<K: Kind>(provctx: *mut c_void) -> *const OsslParam {
@@ -136,14 +193,16 @@ entry! {
 
     fn freectx<C: Context>(context: *mut c_void) {
         // SAFETY: the core ends a context of ours.
-        drop(unsafe { take::<C>(context) });
+        drop(unsafe { take::<Held<C>>(context) });
         Some(())
     }
 
     fn dupctx<C: Context>(context: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow::<C>(context) }?;
-        Some(give(context.clone()))
+        Some(give(match unsafe { borrow::<Held<C>>(context) }? {
+            Held::Ours(context) => Held::Ours(context.clone()),
+            Held::Theirs(theirs) => Held::<C>::Theirs(theirs.duplicate()?),
+        }))
     }
 
     fn encrypt_init<C: Context>(
@@ -154,8 +213,10 @@ entry! {
         iv_bytes: usize,
         params: *const OsslParam,
     ) -> c_int {
+        let context =
+            ours!(context: C, or encrypt_init(key, key_bytes, iv, iv_bytes, params));
         // SAFETY: the arguments are the core's.
-        unsafe { init::<C>(context, Direction::Seal, (key, key_bytes), (iv, iv_bytes), params) }
+        unsafe { init(context, Direction::Seal, (key, key_bytes), (iv, iv_bytes), params) }
     }
 
     fn decrypt_init<C: Context>(
@@ -166,8 +227,10 @@ entry! {
         iv_bytes: usize,
         params: *const OsslParam,
     ) -> c_int {
+        let context =
+            ours!(context: C, or decrypt_init(key, key_bytes, iv, iv_bytes, params));
         // SAFETY: the arguments are the core's.
-        unsafe { init::<C>(context, Direction::Open, (key, key_bytes), (iv, iv_bytes), params) }
+        unsafe { init(context, Direction::Open, (key, key_bytes), (iv, iv_bytes), params) }
     }
 
     fn update<C: Context>(
@@ -178,8 +241,7 @@ entry! {
         data: *const c_uchar,
         bytes: usize,
     ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<C>(context) }?;
+        let context = ours!(context: C, or update(output, length, size, data, bytes));
         let done = if bytes == 0 {
             Ok(0)
         } else {
@@ -195,12 +257,11 @@ entry! {
 
     fn finish<C: Context>(
         context: *mut c_void,
-        _output: *mut c_uchar,
+        output: *mut c_uchar,
         length: *mut usize,
-        _size: usize,
+        size: usize,
     ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<C>(context) }?;
+        let context = ours!(context: C, or finish(output, length, size));
         let done = context.advance(Piece::End);
         explained(context, done)?;
         // SAFETY: the core waits for the length.
@@ -217,8 +278,7 @@ entry! {
         data: *const c_uchar,
         bytes: usize,
     ) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<C>(context) }?;
+        let context = ours!(context: C, or cipher(output, length, size, data, bytes));
         // SAFETY: the arguments are the core's.
         let done = unsafe { advance(context, output, size, data, bytes) };
         let written = explained(context, done)?;
@@ -228,8 +288,7 @@ entry! {
     }
 
     fn get_ctx_params<C: Context>(context: *mut c_void, params: *mut OsslParam) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<C>(context) }?;
+        let context = ours!(context: C, or get_ctx_params(params));
         // SAFETY: the core's array.
         for (name, param) in unsafe { params::iter_mut(params) } {
             // SAFETY: the core's array has room for what it asks for.
@@ -240,8 +299,7 @@ entry! {
     }
 
     fn set_ctx_params<C: Context>(context: *mut c_void, params: *const OsslParam) -> c_int {
-        // SAFETY: the core passes a context of ours.
-        let context = unsafe { borrow_mut::<C>(context) }?;
+        let context = ours!(context: C, or set_ctx_params(params));
         // SAFETY: the core's array.
         unsafe { set_all(context, params) }
     }

@@ -2,14 +2,17 @@
 #![allow(unsafe_code, reason = "reserves room on a disk")]
 
 use std::fs::{self, DirEntry, File, Permissions};
-use std::io;
+use std::io::{self, Read};
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
 
-use widelane_bridge::counters::{COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, Counters};
+use widelane_bridge::counters::{
+    COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, COUNTERS_MAGIC, COUNTERS_VERSION, Counters,
+};
 
 use super::pages;
 use crate::process::has_ended;
@@ -24,6 +27,34 @@ pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
     let mapped = reserve(&file).and_then(|()| pages::map(Some(file.as_fd())));
     let renamed = mapped.and_then(|pages| name(&new, dir, id).map(|()| pages));
     renamed.inspect_err(|_| drop(fs::remove_file(new)))
+}
+
+/// Until when this process was switched off before it executed itself anew, as HAProxy's master does
+/// when it reloads: its file is still there.
+pub(crate) fn former_off_until_ns(dir: &Path) -> u64 {
+    read_former(dir).unwrap_or(0)
+}
+
+fn read_former(dir: &Path) -> Option<u64> {
+    let id = process::id();
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let path = dir.join(format!("{id}.counters"));
+    let mut file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    // SAFETY: no arguments.
+    let is_own = metadata.uid() == unsafe { libc::geteuid() };
+    if !is_own || !metadata.is_file() || metadata.len() != COUNTERS_FILE_BYTES as u64 {
+        return None;
+    }
+    let mut first = [0; size_of::<Counters>()];
+    file.read_exact(&mut first).ok()?;
+    let word =
+        |offset: usize| first[offset..].first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+    let version = first[offset_of!(Counters, version)..].first_chunk();
+    let is_former = word(offset_of!(Counters, magic)) == Some(COUNTERS_MAGIC)
+        && version.is_some_and(|bytes| u32::from_ne_bytes(*bytes) == COUNTERS_VERSION)
+        && word(offset_of!(Counters, started_ticks)) == started_ticks(id);
+    word(offset_of!(Counters, off_until_ns)).filter(|_| is_former)
 }
 
 /// Gives a file the name of this process. Another user's process of the same number may have left a
@@ -151,7 +182,7 @@ const SWEPT_AT_ONCE_MAX: usize = 4096;
 #[cfg(test)]
 mod tests {
     use std::ffi::CString;
-    use std::mem::offset_of;
+    use std::sync::atomic::Ordering;
 
     use super::*;
     use crate::counters::Pages;
@@ -193,6 +224,19 @@ mod tests {
         let start = started_ticks(id).unwrap();
         assert!(dir.path().join(format!("{id}-{start}.counters")).is_file());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_process_that_executes_itself_anew_stays_switched_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(former_off_until_ns(dir.path()), 0);
+        let pages = Pages::open(8, |_| 8, Some(dir.path()));
+        assert_eq!(former_off_until_ns(dir.path()), 0);
+        pages.first().off_until_ns.store(77, Ordering::Relaxed);
+        assert_eq!(former_off_until_ns(dir.path()), 77);
+        // That of an earlier process of the same number.
+        pages.first().started_ticks.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(former_off_until_ns(dir.path()), 0);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::cell::RefCell;
 
 use widelane_crypto::ec::Curve;
 
+use crate::switch;
+
 /// Signatures that a thread remembers, of some 200 bytes each.
 const KEPT_MAX: usize = 128;
 
@@ -32,7 +34,7 @@ impl Statement {
 
     /// Whether this thread has found it to be good lately.
     pub(super) fn is_known(&self) -> bool {
-        with_verified(|verified| verified.find(&self.0)).unwrap_or(false)
+        !switch::is_off() && with_verified(|verified| verified.find(&self.0)).unwrap_or(false)
     }
 
     /// Remembers that it is good.

@@ -11,7 +11,7 @@ use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{borrow, borrow_mut, entry, forward, give, take};
 use crate::instance::Instance;
 use crate::kdf::fields::{Field, Fields};
-use crate::params;
+use crate::{params, switch};
 
 /// A key derivation.
 pub(super) struct Derivation {
@@ -47,8 +47,7 @@ impl Context {
     ) -> Option<*mut c_void> {
         // SAFETY: passed on to the caller.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        let (fields, inner) = (Some(Fields::new()), OnDemand::default());
-        Some(give(Context { kind, delegate, fields, inner }))
+        Some(give(Context { kind, delegate, fields: new_fields(), inner: OnDemand::default() }))
     }
 
     pub(super) fn functions(&self) -> &KdfFunctions {
@@ -106,6 +105,11 @@ impl Context {
     }
 }
 
+/// What a derivation begins with that is ours; nothing if it is the default provider's.
+fn new_fields() -> Option<Fields> {
+    (!switch::is_off()).then(Fields::new)
+}
+
 /// The functions that all key derivations share.
 pub(super) const FUNCTIONS: KdfFunctions = KdfFunctions {
     newctx: None,
@@ -145,7 +149,7 @@ entry! {
     fn reset(context: *mut c_void) {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
-        (context.fields, context.inner) = (Some(Fields::new()), OnDemand::default());
+        (context.fields, context.inner) = (new_fields(), OnDemand::default());
         Some(())
     }
 

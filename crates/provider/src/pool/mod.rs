@@ -26,7 +26,7 @@ use crate::curve::Curve;
 use crate::curve::batch::{EC, X25519};
 use crate::delegate::Delegate;
 use crate::process::{self, Process};
-use crate::stack;
+use crate::{stack, switch};
 use demand::Demand;
 pub(crate) use ml_kem::take as take_ml_kem;
 use storage::{ITEMS_MAX, Item, Mapped, MlKemKey, Store, Stores};
@@ -70,6 +70,9 @@ pub(crate) fn take_message(delegate: &Delegate) -> Option<Box<Message>> {
 
 /// Calls `take` with the pools of this thread and process; nothing where it has none.
 fn with_pools<T>(take: impl FnOnce(&mut Pools) -> Option<T>) -> Option<T> {
+    if switch::is_off() {
+        return None;
+    }
     POOLS
         .try_with(|pools| {
             let mut pools = pools.try_borrow_mut().ok()?;

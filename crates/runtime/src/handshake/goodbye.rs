@@ -10,7 +10,7 @@ use core::ffi::{c_int, c_void};
 use super::Notified;
 use crate::cork;
 use crate::event_loop::EventLoop;
-use crate::provider::provider;
+use crate::provider::{is_switched_off, provider};
 use crate::real;
 
 const SSL_SENT_SHUTDOWN: c_int = 1;
@@ -24,6 +24,7 @@ pub(crate) fn hold_goodbye(ssl: *mut c_void) {
         || (openssl.SSL_in_init)(ssl) != 0
         || (openssl.SSL_get_quiet_shutdown)(ssl) != 0
         || (openssl.SSL_get_shutdown)(ssl) & SSL_SENT_SHUTDOWN != 0
+        || is_switched_off()
     {
         return;
     }

@@ -14,6 +14,7 @@ use core::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_ulong, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use core::{ptr, slice};
 
+use crate::provider::is_switched_off;
 use crate::real::{self, OpenSsl};
 
 /// `ASN1_ITEM`: how a type is encoded.
@@ -127,7 +128,7 @@ pub(crate) fn encode(
         None if is_of_sessions(item) => Plan::checked(item, value)?.publish(),
         None => return None,
     };
-    if plan.item != item.addr() {
+    if plan.item != item.addr() || is_switched_off() {
         return None;
     }
     let openssl = real::openssl()?;

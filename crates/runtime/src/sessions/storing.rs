@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use core::{mem, ptr};
 
 use crate::handshake::Notified;
+use crate::provider::is_switched_off;
 use crate::real::{self, OpenSsl, TLS1_3_VERSION};
 
 /// What libssl calls for a new session; it keeps a reference if it returns 1.
@@ -66,7 +67,8 @@ fn is_needless(openssl: &OpenSsl, ssl: *mut c_void) -> bool {
     let options = (openssl.SSL_get_options)(ssl);
     let is_replay_refused =
         (openssl.SSL_get_max_early_data)(ssl) > 0 && options & SSL_OP_NO_ANTI_REPLAY == 0;
-    (openssl.SSL_is_server)(ssl) != 0
+    !is_switched_off()
+        && (openssl.SSL_is_server)(ssl) != 0
         && (openssl.SSL_version)(ssl) == TLS1_3_VERSION
         && options & SSL_OP_NO_TICKET == 0
         && !is_replay_refused
