@@ -15,3 +15,4 @@ mod qat;
 mod refusals;
 #[path = "../support/mod.rs"]
 mod support;
+mod switched;

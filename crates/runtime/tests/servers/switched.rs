@@ -1,0 +1,168 @@
+//! Servers that are switched off and on while they run.
+
+use std::fs::{self, File};
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use std::thread;
+use std::time::Duration;
+
+use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_loadgen::{Group, TlsVersion};
+use widelane_testkit::background::while_repeating;
+
+use crate::support;
+use crate::support::authority::{Authority, Identity, Kind};
+use crate::support::clients::{REQUEST, load, load_mixed, s_client};
+use crate::support::counters::Sums;
+use crate::support::server::Server;
+use crate::support::wait_until;
+
+const FOR_GOOD: u64 = u64::MAX;
+const NOT_AT_ALL: u64 = 0;
+
+/// Does as `widelane off` and `widelane on` do, to all processes of a server.
+fn switch(server: &Server, off_until_ns: u64) {
+    for entry in fs::read_dir(server.path("counters")).expect("counters").flatten() {
+        // What is being renamed is looked at the next time.
+        let Ok(file) = File::options().write(true).open(entry.path()) else { continue };
+        let place = offset_of!(Counters, off_until_ns) as u64;
+        file.write_all_at(&off_until_ns.to_ne_bytes(), place).expect("a write");
+    }
+}
+
+/// Full handshakes in both versions and two groups.
+fn handshake(server: &Server, identities: &[&Identity]) -> u64 {
+    let groups = [Group::X25519, Group::Secp256r1];
+    let all = [TlsVersion::Tls12, TlsVersion::Tls13].into_iter();
+    all.flat_map(|version| groups.map(|group| (version, group)))
+        .map(|(version, group)| load_mixed(server.port, identities, version, group, 24, 100).full)
+        .sum()
+}
+
+/// Demands that OpenSSL has done all since `before`, with so many handshakes.
+fn assert_left_to_openssl(now: &Sums, before: &Sums, handshakes: u64) {
+    let messages = |sums: &Sums| -> u64 {
+        sums.by_cipher.iter().flat_map(|cipher| cipher.messages_by_room).sum()
+    };
+    assert_eq!(now.runs_by_room, before.runs_by_room, "{now:?}");
+    assert_eq!(messages(now), messages(before), "{now:?}");
+    assert_eq!(now.parked(), before.parked(), "{now:?}");
+    for kind in OperationKind::ALL.map(|kind| kind as usize) {
+        assert_eq!(now.by_kind[kind].pooled, before.by_kind[kind].pooled, "{now:?}");
+    }
+    assert_eq!(now.fallbacks, 0, "{now:?}");
+    assert!(now.jobs_delegated - before.jobs_delegated >= handshakes, "{now:?}");
+    assert!(now.handshakes - before.handshakes >= handshakes, "{now:?}");
+}
+
+fn nginx(workers: usize) -> (Server, Authority, Vec<Identity>) {
+    let (authority, rsa) = support::localhost();
+    let ecdsa = authority.issue_with("localhost", Kind::P256);
+    let certificates = [&rsa, &ecdsa].map(|identity| {
+        format!(
+            "ssl_certificate {}; ssl_certificate_key {};\n",
+            identity.certificate.display(),
+            identity.key.display()
+        )
+    });
+    let http = format!(
+        "{} ssl_ecdh_curve X25519:prime256v1; location / {{ return 204; }}",
+        certificates.concat()
+    );
+    (Server::nginx(workers, &http), authority, vec![rsa, ecdsa])
+}
+
+#[test]
+fn a_server_leaves_all_to_openssl_until_it_is_switched_on_its_new_workers_too() {
+    let (server, _authority, identities) = nginx(2);
+    let identities: Vec<_> = identities.iter().collect();
+    handshake(&server, &identities);
+    let before = server.counters();
+    before.assert_batched();
+
+    switch(&server, FOR_GOOD);
+    let full = handshake(&server, &identities);
+    let off = server.counters();
+    assert_left_to_openssl(&off, &before, full);
+
+    server.signal(libc::SIGHUP);
+    wait_until("workers after the reload", || {
+        s_client(server.port, &[], REQUEST);
+        server.counters().processes > off.processes
+    });
+    let full = handshake(&server, &identities);
+    let reloaded = server.counters();
+    assert_left_to_openssl(&reloaded, &off, full);
+
+    switch(&server, NOT_AT_ALL);
+    handshake(&server, &identities);
+    server.counters().assert_batched_since(&reloaded);
+}
+
+#[test]
+fn no_handshake_is_lost_while_a_server_is_switched_back_and_forth() {
+    let (server, _authority, identities) = nginx(2);
+    let identities: Vec<_> = identities.iter().collect();
+    let clients = || {
+        handshake(&server, &identities);
+    };
+    while_repeating(clients, || {
+        for round in 0..40 {
+            switch(&server, if round % 2 == 0 { FOR_GOOD } else { NOT_AT_ALL });
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let counters = server.counters();
+    assert!(counters.jobs_delegated > 0, "{counters:?}");
+    counters.assert_batched();
+    assert!(!server.output().contains("SSL_do_handshake() failed"), "{}", server.output());
+}
+
+#[allow(unsafe_code, reason = "asks for the time")]
+fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the time.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) }, 0);
+    (now.tv_sec * 1_000_000_000 + now.tv_nsec).cast_unsigned()
+}
+
+#[test]
+fn it_ends_by_itself_at_its_time() {
+    let (server, _authority, identities) = nginx(1);
+    let identities: Vec<_> = identities.iter().collect();
+    handshake(&server, &identities);
+    let before = server.counters();
+    switch(&server, monotonic_ns() + 500_000_000);
+    load(server.port, identities[0], TlsVersion::Tls13, 1, 1);
+    assert!(server.counters().jobs_delegated > before.jobs_delegated, "it was not off");
+    wait_until("acceleration", || {
+        let before = server.counters();
+        handshake(&server, &identities);
+        server.counters().jobs_delegated == before.jobs_delegated
+    });
+    server.counters().assert_batched_since(&before);
+}
+
+#[test]
+fn a_master_that_executes_itself_anew_stays_off() {
+    let (authority, identity) = support::localhost();
+    let global = "  nbthread 1\n";
+    let server = Server::haproxy(global, &authority.bundle(&identity), &["-W"]);
+    load(server.port, &identity, TlsVersion::Tls13, 24, 200);
+    server.counters().assert_batched();
+    switch(&server, FOR_GOOD);
+    let before = server.counters();
+    server.signal(libc::SIGUSR2);
+    wait_until("a worker after the reload", || {
+        s_client(server.port, &[], REQUEST);
+        server.counters().processes > before.processes
+    });
+    // The master counts anew.
+    let before = server.counters();
+    let full = load(server.port, &identity, TlsVersion::Tls13, 24, 200).full;
+    assert_left_to_openssl(&server.counters(), &before, full);
+    switch(&server, NOT_AT_ALL);
+    let before = server.counters();
+    load(server.port, &identity, TlsVersion::Tls13, 24, 200);
+    server.counters().assert_batched_since(&before);
+}
