@@ -15,6 +15,8 @@ pub(crate) use widelane_reserve::say;
 pub(crate) enum Once {
     NoCounters = 1 << 0,
     UnlockedKeys = 1 << 1,
+    NoLaneKeys = 1 << 2,
+    NoDevice = 1 << 3,
 }
 
 static NOTICES: Notices = Notices::new();

@@ -227,7 +227,12 @@ impl Process {
         counters
     }
 
-    /// The counters of all threads.
+    /// The counters of all threads, once they are this process's own.
+    pub(crate) fn own_pages(&self) -> Option<&Pages> {
+        self.counters.get()
+    }
+
+    /// The same, made now if there are none.
     pub(crate) fn pages(&self) -> &Pages {
         let open = || {
             let (lanes, dir) = (rsa::batch::widest(), config().counters_dir.as_deref());

@@ -29,7 +29,7 @@ use crate::real;
 use crate::registry;
 use crate::stacks::Stacks;
 use crate::wake::Wake;
-use events::{HAS_WAKES, WAKE_EVENTS, add_event, has_events, rearm, wake_data};
+use events::{WAKE_EVENTS, add_event, has_events, rearm, wake_data};
 use mailbox::Mailbox;
 use queue::Queue;
 
@@ -299,10 +299,11 @@ impl EventLoop {
         let woken_by = (epoll, registry::closes(epoll), descriptor);
         if descriptor >= 0 && self.woken_by.get() != woken_by {
             let mut event = epoll_event { events: WAKE_EVENTS, u64: wake_data() };
-            HAS_WAKES.store(true, Ordering::Relaxed);
-            // Error: the set has it already, or cannot; then what is finished is found later.
-            real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, descriptor, &mut event);
-            self.woken_by.set(woken_by);
+            let added = real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, descriptor, &mut event) == 0;
+            // Where it cannot, what is finished is found later, and it is tried again.
+            if added || real::errno() == libc::EEXIST {
+                self.woken_by.set(woken_by);
+            }
         }
     }
 

@@ -594,7 +594,7 @@ mod tests {
                 "WIDELANE_WAIT_MAX",
                 "a while",
                 "the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt for a tenth of \
-                 each client's round-trip time, or 0 for none, not \"a while\"",
+                 each client's round-trip time but at least 0.5ms, or 0 for none, not \"a while\"",
             ),
             ("WIDELANE_COMBINE", "1", "combining is on, off or auto, not \"1\""),
             (

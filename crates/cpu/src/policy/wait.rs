@@ -11,8 +11,9 @@ use serde::{Serialize, Serializer};
 pub enum WaitMax {
     /// So long; zero switches such waits off.
     Time(Duration),
-    /// A tenth of the round-trip time to the client of its connection, from 0.5 ms to 5 ms. A full
-    /// handshake takes two round trips and more, so that the wait adds a twentieth to it at most.
+    /// A tenth of the round-trip time to the client of its connection, but 0.5 ms at least and 5 ms
+    /// at most. A full handshake takes two round trips and more: to one of 10 ms or more, the wait
+    /// adds a twentieth at most.
     RoundTrip,
 }
 
@@ -20,7 +21,7 @@ pub enum WaitMax {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt for a tenth of each \
-     client's round-trip time, or 0 for none, not {0:?}"
+     client's round-trip time but at least 0.5ms, or 0 for none, not {0:?}"
 )]
 pub struct UnknownWait(pub String);
 

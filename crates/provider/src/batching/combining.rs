@@ -25,7 +25,7 @@ use crate::batching::execute::now;
 use crate::batching::lane_process::{self, Board};
 use crate::batching::request::Answer;
 use crate::config::config;
-use crate::errors::say;
+use crate::errors::{Once, say, say_once};
 use crate::process;
 use crate::rsa::loaded::{self, Lent};
 
@@ -96,7 +96,11 @@ pub(crate) fn before_fork() {
     if members.load(Ordering::SeqCst) > 0 {
         return;
     }
-    let old = GENERATION.swap(Generation::make(Lent::now()), Ordering::SeqCst);
+    let keys = Lent::now();
+    if keys.is_empty() {
+        tell_of_missing_keys();
+    }
+    let old = GENERATION.swap(Generation::make(keys), Ordering::SeqCst);
     if !old.is_null() && members.load(Ordering::SeqCst) == 0 {
         // SAFETY: made above by an earlier call; nobody in this process uses it, or will.
         unsafe { Box::from_raw(old) }.discard();
@@ -107,9 +111,19 @@ pub(crate) fn before_fork() {
 /// configured make it when they first sign.
 fn can_join() -> bool {
     if config().combines() && current().is_none() && IS_CONFIGURED.swap(false, Ordering::AcqRel) {
+        tell_of_missing_keys();
         GENERATION.store(Generation::make(Lent::none()), Ordering::SeqCst);
     }
     current().is_some()
+}
+
+/// There was to be a lane process, and it would have no key.
+fn tell_of_missing_keys() {
+    if loaded::are_lent() {
+        let line = "no lane process: it has the RSA keys that are loaded before the program forks \
+                    its workers, and there are none; workers make their own signatures";
+        say_once(Once::NoLaneKeys, line);
+    }
 }
 
 /// What the event loops of this process may join.
@@ -118,10 +132,13 @@ fn current() -> Option<&'static Generation> {
     unsafe { GENERATION.load(Ordering::SeqCst).as_ref() }
 }
 
+/// The kinds of signatures that are made for other workers.
+pub(super) const KINDS: [OperationKind; 3] =
+    [OperationKind::Rsa2048, OperationKind::Rsa3072, OperationKind::Rsa4096];
+
 /// Whether signatures of this kind are made for other workers.
 pub(super) fn is_combined(kind: OperationKind) -> bool {
-    use OperationKind::{Rsa2048, Rsa3072, Rsa4096};
-    matches!(kind, Rsa2048 | Rsa3072 | Rsa4096)
+    KINDS.contains(&kind)
 }
 
 impl Generation {

@@ -119,7 +119,7 @@ impl Signal {
     pub(super) fn acknowledge(&self) {
         if let (None, Some(mut event)) = (self.callback, self.line.event.get()) {
             // Error: the event was taken back already.
-            let _ = event.read(&mut [0; 8]);
+            let _ = uncancelled(|| event.read(&mut [0; 8]));
         }
     }
 }

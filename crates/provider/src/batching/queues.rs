@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use widelane_batch::{Crew, JOBS_MAX, SLEEP_COST_NS, Shared, Way, cheapest, least_costs};
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
+use widelane_reserve::uncancelled;
 
 use crate::batching::kinds;
 use crate::batching::measured::{KERNELS_MAX, Measured, Times};
@@ -67,7 +68,7 @@ impl Queues {
         self.shared.shut();
         if let Some(helper) = helper.take() {
             // Error: the helper has panicked, which its panic has said already.
-            let _ = helper.join();
+            let _ = uncancelled(|| helper.join());
         }
     }
 }
@@ -87,6 +88,19 @@ pub(crate) enum Method {
     DefaultProvider,
     /// As many as it has lanes, by the kernel that has this place in [`kinds`].
     Kernel(usize),
+}
+
+/// The ways to execute operations that are open now, and what each is.
+struct Ways {
+    ways: [Way; 1 + KERNELS_MAX],
+    methods: [Method; 1 + KERNELS_MAX],
+    count: usize,
+}
+
+impl Ways {
+    fn known(&self) -> &[Way] {
+        &self.ways[..self.count]
+    }
 }
 
 impl Costs {
@@ -124,7 +138,7 @@ impl Costs {
         let decision = self.times.device_decisions.fetch_add(1, Ordering::Relaxed) as usize;
         let jobs = jobs.clamp(1, JOBS_MAX);
         let lanes_ns = self.by_jobs()[jobs] / jobs as u64;
-        device_ns + beside_ns < lanes_ns || decision % DOUBT_EVERY == DOUBT_EVERY - 1
+        device_ns.saturating_add(beside_ns) < lanes_ns || decision % DOUBT_EVERY == DOUBT_EVERY - 1
     }
 
     /// How the next of `jobs` waiting operations are executed, so that all of them cost least.
@@ -135,17 +149,13 @@ impl Costs {
     /// if all its runs were interrupted, that is how it is noticed.
     pub(crate) fn choose(&self, jobs: usize, is_timed: bool) -> Method {
         let doubted = is_timed.then(|| self.doubted()).flatten();
-        let (ways, count) = self.ways(doubted);
-        match cheapest(&ways[..count], jobs) {
-            Some(way @ 1..) => Method::Kernel(way - 1),
-            _ => Method::DefaultProvider,
-        }
+        let ways = self.ways(doubted);
+        cheapest(ways.known(), jobs).map_or(Method::DefaultProvider, |place| ways.methods[place])
     }
 
     /// What each number of operations costs.
     pub(crate) fn by_jobs(&self) -> [u64; JOBS_MAX + 1] {
-        let (ways, count) = self.ways(None);
-        least_costs(&ways[..count])
+        least_costs(self.ways(None).known())
     }
 
     /// Whether an operation saves more in a full batch, as far as is known, than a thread spends
@@ -155,26 +165,30 @@ impl Costs {
         costs[1].saturating_sub(costs[JOBS_MAX] / JOBS_MAX as u64) > SLEEP_COST_NS
     }
 
-    /// All ways to execute operations, the default provider's first, and how many there are. One
-    /// may be taken to be unmeasured.
-    fn ways(&self, doubted: Option<usize>) -> ([Way; 1 + KERNELS_MAX], usize) {
+    /// All ways to execute operations now, the default provider's first. One of the ways that there
+    /// are, open or not, may be taken to be unmeasured.
+    fn ways(&self, doubted: Option<usize>) -> Ways {
         let trusted =
             |way: usize, measured: &Measured| measured.trusted().filter(|_| doubted != Some(way));
-        let default_provider = trusted(0, &self.times.default_provider)
+        let cost_ns = trusted(0, &self.times.default_provider)
             .map_or(0, |ns| ns.saturating_mul(DEFAULT_PROVIDER_FACTOR));
-        let mut ways = [Way { lanes: 1, cost_ns: default_provider }; 1 + KERNELS_MAX];
+        let mut ways = Ways {
+            ways: [Way { lanes: 1, cost_ns }; 1 + KERNELS_MAX],
+            methods: [Method::DefaultProvider; 1 + KERNELS_MAX],
+            count: 1,
+        };
         for (index, &(lanes, room)) in self.kernels.iter().enumerate() {
-            let is_smaller = |way: &&Way| way.lanes < lanes && way.cost_ns != CLOSED_NS;
-            let smaller = ways[1..=index].iter().filter(is_smaller);
+            if !choosing::is_open(room) {
+                continue;
+            }
+            let smaller = ways.known()[1..].iter().filter(|way| way.lanes < lanes);
             let cost_min = smaller.map(|way| way.cost_ns).max().unwrap_or(0);
-            let cost_ns = if choosing::is_open(room) {
-                trusted(1 + index, &self.times.kernels[index]).unwrap_or(cost_min)
-            } else {
-                CLOSED_NS
-            };
-            ways[1 + index] = Way { lanes, cost_ns };
+            let cost_ns = trusted(1 + index, &self.times.kernels[index]).unwrap_or(cost_min);
+            ways.ways[ways.count] = Way { lanes, cost_ns };
+            ways.methods[ways.count] = Method::Kernel(index);
+            ways.count += 1;
         }
-        (ways, 1 + self.kernels.len())
+        ways
     }
 
     /// The way that this decision takes to be unmeasured, if it is one of those that doubt. Some
@@ -192,9 +206,6 @@ impl Costs {
 /// AddressSanitizer and assertions have our kernels take seven times as long (RSA-2048 on a Zen 5),
 /// and libcrypto's code is as it always is: lanes would never pay, and hardly be tested.
 const DEFAULT_PROVIDER_FACTOR: u64 = if cfg!(widelane_instrumented) { 8 } else { 1 };
-
-/// What a kernel costs whose room is closed now.
-const CLOSED_NS: u64 = u64::MAX;
 
 /// One decision in this many doubts what was measured.
 const DOUBT_EVERY: usize = 256;

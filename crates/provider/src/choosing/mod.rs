@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use widelane_bridge::counters::{ALTERNATIVES_MAX, ChoiceCounters};
 use widelane_cpu::policy::trial::{Figures, Slice, Trial};
 use widelane_cpu::{Policy, Room, clock, policy};
+use widelane_reserve::uncancelled;
 
 use self::reading::Reading;
 use crate::config::{Alternative, config};
@@ -126,7 +127,8 @@ pub(crate) fn tick() {
     let process = process::current();
     // Error: another thread is at it.
     if let Ok(mut chooser) = process.chooser.try_lock() {
-        let left_ns = chooser.turn(process);
+        // It reads files.
+        let left_ns = uncancelled(|| chooser.turn(process));
         NEXT_NS.store(now_ns + left_ns, Ordering::Relaxed);
     }
 }
@@ -153,7 +155,8 @@ impl Chooser {
             self.begin = None;
             return SLICE_MAX_NS as u64;
         }
-        let pages = process.pages();
+        // A process for one connection has none of its own, and ends before anything is compared.
+        let Some(pages) = process.own_pages() else { return COMPARED_SLICE_NS };
         let by_device = |kind| process.queues(kind).by_device.load(Ordering::Relaxed);
         let now = Reading::take(work::done_ns(pages, by_device), self.trial.is_comparing());
         let Some(begin) = &self.begin else {

@@ -61,7 +61,9 @@ impl Reading {
             return None;
         }
         let threads = ((end.process_ns - self.process_ns) / thread_ns).max(1.0);
-        Some((end_ns - begin_ns - thread_ns).max(0.0) * threads)
+        let others_ns = end_ns - begin_ns - thread_ns;
+        // A container's /proc may number its CPUs in its own way (lxcfs): that was another one.
+        (others_ns > -2.0 * TICK_NS).then(|| others_ns.max(0.0) * threads)
     }
 
     /// The core clock now, as far as a short chain of multiplications can measure it.

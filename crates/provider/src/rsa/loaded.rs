@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
 use super::key::Key;
+use crate::batching::combining;
 use crate::config::config;
 
 /// Keys that were loaded in this process, or in a process that it was forked from.
@@ -52,6 +53,11 @@ pub(super) fn add(key: &Arc<Key>) {
     }
     if are_lent() || loaded.len() < IMPORTED_AT_ONCE_MAX {
         loaded.push(Arc::downgrade(key));
+    }
+    drop(loaded);
+    if are_lent() {
+        // Workers that are forked from now on have one key more to lend.
+        combining::configures();
     }
 }
 

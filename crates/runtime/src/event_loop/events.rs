@@ -3,7 +3,6 @@
 
 use core::ffi::c_int;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use libc::epoll_event;
 
@@ -47,15 +46,13 @@ pub(super) fn add_event(
     true
 }
 
-/// Whether any epoll set of this process may have a registration of our own.
-pub(super) static HAS_WAKES: AtomicBool = AtomicBool::new(false);
-
-/// Removes the events that only woke a thread; returns how many are left of `count`. Threads may
-/// share an epoll set, and one of them may get events that were meant for another.
+/// Removes the events that only woke a thread; returns how many are left of `count`. Threads and
+/// forked processes may share an epoll set, and one of them may get events that were meant for
+/// another.
 pub(super) fn without_wakes(events: *mut epoll_event, count: c_int) -> c_int {
     let Ok(filled) = usize::try_from(count) else { return count };
-    if filled == 0 || !HAS_WAKES.load(Ordering::Relaxed) {
-        return count;
+    if filled == 0 {
+        return 0;
     }
     // SAFETY: the kernel has just filled so many of the program's array.
     let filled = unsafe { core::slice::from_raw_parts_mut(events, filled) };

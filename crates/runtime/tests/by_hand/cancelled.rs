@@ -12,11 +12,20 @@ use std::time::Duration;
 
 use openssl_sys as sys;
 
-use crate::support::by_hand::{BIO_s_socket, Connection, Epoll, accelerated, context};
+use crate::support::by_hand::{
+    BIO_s_socket, Connection, Epoll, accelerated, accelerated_with, context,
+};
 
 #[test]
 fn cancelled_threads_end_alone() {
     accelerated("cancelled::scenario_cancelled");
+}
+
+/// Among several policies the provider reads files now and then, which are no functions in which a
+/// thread may end here.
+#[test]
+fn a_thread_that_seals_records_ends_alone_while_policies_are_compared() {
+    accelerated_with("cancelled::scenario_sealing", &["--policy", "auto"]);
 }
 
 /// The same functions as elsewhere, but a thread may end in them.
@@ -129,6 +138,32 @@ ways! {
     }
 }
 
+/// Seals so many records, cancelled from the beginning, and then waits.
+extern "C-unwind" fn seal(argument: *mut c_void) -> *mut c_void {
+    let (key, record, mut sealed, mut bytes) = ([1; 16], [2; 64], [0; 64], 0);
+    // SAFETY: this thread; key, IV and records have their lengths; the descriptor is open.
+    unsafe {
+        assert_eq!(pthread_cancel(libc::pthread_self()), 0);
+        let context = sys::EVP_CIPHER_CTX_new();
+        for number in 0..RECORDS {
+            let (iv, none) = ([number; 12], ptr::null_mut());
+            let cipher = sys::EVP_aes_128_gcm();
+            sys::EVP_EncryptInit_ex(context, cipher, none, key.as_ptr(), iv.as_ptr());
+            let (to, from) = (sealed.as_mut_ptr(), record.as_ptr());
+            sys::EVP_EncryptUpdate(context, to, &mut bytes, from, record.len() as c_int);
+            sys::EVP_EncryptFinal_ex(context, to, &mut bytes);
+        }
+        sys::EVP_CIPHER_CTX_free(context);
+        let mut byte = 0_u8;
+        let it = &*argument.cast::<Waiting>();
+        ending::recv(it.socket, (&raw mut byte).cast(), 1, 0);
+    }
+    ptr::null_mut()
+}
+
+/// More than a context counts before it looks at the clock.
+const RECORDS: u8 = 200;
+
 /// Has a thread wait, and cancels it there.
 fn cancel(way: &str, start: Start, waiting: &Waiting) {
     let mut thread = 0;
@@ -168,4 +203,16 @@ fn scenario_cancelled() {
         // Whatever it was about, another thread may free it.
         connection.free();
     }
+}
+
+#[test]
+#[ignore = "runs under `accelerated_with`"]
+fn scenario_sealing() {
+    let context = context();
+    // SAFETY: libcrypto's constant table.
+    let connection = Connection::silent(unsafe { BIO_s_socket() }, &context, true);
+    let epoll = Epoll::new();
+    let socket = connection.socket.as_raw_fd();
+    cancel("seal", seal, &Waiting { epoll: epoll.0, socket, ssl: connection.ssl });
+    connection.free();
 }

@@ -97,21 +97,25 @@ for _ in range(100):
 #[test]
 fn a_process_for_each_connection_counts_in_its_parent_s_file() {
     let (authority, identity) = localhost();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let output = Command::new(widelane())
-        .args(["run", "--counters-dir"])
-        .arg(directory.path())
-        .args(["--", "python3", "-c", FORKS_FOR_EACH])
-        .args([&identity.certificate, &identity.key, &authority.certificate()])
-        .output()
-        .expect("widelane was built");
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    // Python's processes do not use epoll, and say so once, not a hundred times.
-    assert_eq!(said.matches("do not use epoll").count(), 1, "{said}");
-    let sums = Sums::read(directory.path());
-    assert_eq!(sums.processes, 1, "{sums:?}");
-    assert!(!sums.has_lanes() || sums.rsa() == 100, "{sums:?} {said}");
+    for options in [["--combine", "auto"], ["--policy", "auto"]] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let output = Command::new(widelane())
+            .arg("run")
+            .args(options)
+            .arg("--counters-dir")
+            .arg(directory.path())
+            .args(["--", "python3", "-c", FORKS_FOR_EACH])
+            .args([&identity.certificate, &identity.key, &authority.certificate()])
+            .output()
+            .expect("widelane was built");
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        // Python's processes do not use epoll, and say so once, not a hundred times.
+        assert_eq!(said.matches("do not use epoll").count(), 1, "{said}");
+        let sums = Sums::read(directory.path());
+        assert_eq!(sums.processes, 1, "{options:?}: {sums:?}");
+        assert!(!sums.has_lanes() || sums.rsa() == 100, "{sums:?} {said}");
+    }
 }
 
 #[test]

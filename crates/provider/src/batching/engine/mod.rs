@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use widelane_batch::Tick;
 use widelane_bridge::counters::Counters;
+use widelane_reserve::uncancelled;
 
 use crate::batching::execute::now;
 use crate::batching::request::{Answer, Request};
@@ -92,7 +93,9 @@ pub(super) enum Asker {
 /// Has the device do the request of a thread that can only wait; nothing if there is none, or it
 /// failed.
 pub(super) fn run_blocking(request: &Request) -> Option<Answer> {
-    wait_for(qat::instance()?, request)
+    let engine = qat::instance()?;
+    // It sleeps, and the device's library may read and write.
+    uncancelled(|| wait_for(engine, request))
 }
 
 fn wait_for<E: Engine>(engine: &E, request: &Request) -> Option<Answer> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use widelane_batch::{Closed, Company, Tick};
 use widelane_bridge::counters::{Counters, OperationKind};
 
-use crate::batching::combining::{Foreign, Member};
+use crate::batching::combining::{Foreign, KINDS, Member};
 use crate::batching::execute::{count_closed, count_short_wait, execute, now};
 use crate::batching::kinds;
 use crate::batching::queues::Queues;
@@ -54,10 +54,6 @@ pub(crate) fn serve(member: Member) {
 pub(super) fn limit_ns() -> u64 {
     config().wait_max.ns(|| 0)
 }
-
-/// What workers leave.
-const KINDS: [OperationKind; 3] =
-    [OperationKind::Rsa2048, OperationKind::Rsa3072, OperationKind::Rsa4096];
 
 impl KindHere {
     fn new(kind: OperationKind) -> Self {

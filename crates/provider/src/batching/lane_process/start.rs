@@ -51,10 +51,17 @@ pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
     if !kinds::kernels(OperationKind::Rsa2048).iter().any(is_batch) {
         return Err("no room with lanes is open to RSA".to_owned());
     }
-    if threads() != Some(1) {
-        return Err(
-            "the program has several threads where it forks; leave out --lane-cpus".to_owned()
-        );
+    match threads() {
+        Ok(1) => {}
+        Ok(_) => {
+            let several = "the program has several threads where it forks; leave out --lane-cpus";
+            return Err(several.to_owned());
+        }
+        Err(error) => {
+            return Err(format!(
+                "cannot tell how many threads there are: /proc/self/task: {error}"
+            ));
+        }
     }
     let user = config().lane_user.as_ref().map(|user| User::named(user.name())).transpose()?;
     let [lifeline, held] = pipe().map_err(|error| format!("no pipe to it: {error}"))?;
@@ -227,12 +234,20 @@ fn close_range(first: c_int, last: c_int) {
     // SAFETY: numbers.
     let failed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0;
     if failed {
-        // Linux before 5.9: as many as there may be.
-        // SAFETY: no arguments.
-        let most = unsafe { libc::getdtablesize() };
-        (first..=last.min(most)).for_each(close);
+        // Linux before 5.9, or a filter of system calls. The limit may be a thousand million.
+        let open = open_descriptors().unwrap_or_else(|_| (0..=DESCRIPTORS_TRIED).collect());
+        open.into_iter().filter(|open| (first..=last).contains(open)).for_each(close);
     }
 }
+
+/// The descriptors of this process, and that by which it looked at them.
+fn open_descriptors() -> io::Result<Vec<c_int>> {
+    let entries = fs::read_dir("/proc/self/fd")?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The highest descriptor that is closed where nothing tells which there are.
+const DESCRIPTORS_TRIED: c_int = 65_535;
 
 fn close(descriptor: c_int) {
     // SAFETY: a descriptor of this module's, or one that this process gives up.
@@ -295,9 +310,9 @@ fn allowed_cpus() -> io::Result<[u64; CPU_WORDS]> {
 /// Words of a set of as many CPUs as Linux can have.
 const CPU_WORDS: usize = 8_192 / 64;
 
-/// How many threads this process has, if that can be read.
-fn threads() -> Option<usize> {
-    Some(fs::read_dir("/proc/self/task").ok()?.count())
+/// How many threads this process has.
+fn threads() -> io::Result<usize> {
+    Ok(fs::read_dir("/proc/self/task")?.count())
 }
 
 fn pipe() -> io::Result<[c_int; 2]> {

@@ -38,7 +38,7 @@ use crate::batching::request::{Answer, Request};
 use crate::batching::{Conclusion, Skill, Task, execute};
 use crate::config::config;
 use crate::counters::count;
-use crate::errors::say;
+use crate::errors::{self, say, say_once};
 use crate::process::{self, Process};
 use crate::stack;
 
@@ -134,12 +134,16 @@ impl Devices {
     pub(crate) fn open() -> Option<Self> {
         let opened = stack::on_large(Self::try_open);
         let opened = opened.unwrap_or_else(|| Err("no memory for a stack".to_owned()));
-        let said = |error| say(&format!("no QAT device: {error}; the CPU does its work"));
-        opened.map_err(said).ok()
+        opened
+            .inspect_err(|error| {
+                let line = format!("no QAT device: {error}; the CPU does its work");
+                say_once(errors::Once::NoDevice, &line);
+            })
+            .ok()
     }
 
     fn try_open() -> Result<Self, String> {
-        if IS_OPEN.swap(true, Ordering::Relaxed) {
+        if IS_OPEN.load(Ordering::Relaxed) {
             return Err("the process that forked this one uses it, and it cannot be shared".into());
         }
         let library: &'static Library = Box::leak(Box::new(Library::load()?));
@@ -147,6 +151,7 @@ impl Devices {
         let handles = start(library).map_err(|error| {
             format!("{error}; see that the service qat runs and this user is in the group qat")
         })?;
+        IS_OPEN.store(true, Ordering::Relaxed);
         let keys = Arc::new(Keys::new(memory).ok_or(NO_MEMORY)?);
         let start = |handle| Instance::start(library, memory, &keys, handle);
         let (mut instances, mut failure) = (Vec::new(), None);
