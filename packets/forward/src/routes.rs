@@ -239,7 +239,7 @@ impl Routes {
         let update = |error| RoutesError::Update { file: self.file.clone(), error };
         let mut wanted: Vec<&Rule> = set.rules.iter().collect();
         wanted.sort_by_key(|rule| Reverse(rule.priority));
-        let present = self.live.rules();
+        let present = self.live.rules().map_err(update)?;
         let is_same = |(_, old): &(RuleId, Rule), new: &&Rule| old.result == new.result;
         let pairs = || present.iter().zip(&wanted);
         let before = pairs().take_while(|(old, new)| is_same(old, new)).count();
@@ -282,7 +282,7 @@ impl Routes {
     /// are those of all engines, taken since the last [`reload`](Self::reload).
     pub fn forget(&self, counts: &Counts) {
         let mut register = lock(&self.register);
-        let present = self.live.rules();
+        let Ok(present) = self.live.rules() else { return };
         let present: HashSet<u32> =
             present.iter().map(|(_, rule)| rule.result & NUMBER_MASK).collect();
         let met = &counts.rules[usize::from(self.is_v6)];

@@ -51,7 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("batch", &[]),
     ("bench", &["bridge", "classify", "cpu", "crypto", "host", "loadgen", "meter", "results"]),
     ("bridge", &[]),
-    ("classify", &["cpu"]),
+    ("classify", &["cpu", "vault"]),
     ("c", &["classify", "cpu", "crypto"]),
     ("cli", &["bridge", "cpu", "crypto", "host", "meter", "tables"]),
     ("cpu", &[]),

@@ -9,7 +9,7 @@ use super::draft::{Change, Draft};
 use super::relay::Draft as _;
 use super::*;
 use crate::Flow;
-use crate::rule::{Match, classbench};
+use crate::rule::{Layout, Match, classbench};
 
 /// A draft, and what it should say.
 struct Desk {
@@ -23,10 +23,8 @@ struct Desk {
 
 impl Desk {
     fn new(set: &RuleSet) -> Self {
-        let mut roll = Roll { rules: BTreeMap::new(), next_id: 0 };
-        roll.enlist(&set.rules);
-        let limits = Limits::default();
-        let draft = Draft::of(set, &roll.candidates(), &limits, &Policy::open(), 0).unwrap();
+        let roll = Roll::of(set, 0);
+        let draft = roll.draft(&Limits::default(), &Policy::open(), 0).unwrap();
         let rules = roll.rules.into_values().map(|rule| (rule.strength, rule)).collect();
         Desk { draft, rules, next_id: roll.next_id, default: set.default, dearest: 0 }
     }

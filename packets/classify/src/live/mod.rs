@@ -38,23 +38,27 @@
 mod bounds;
 mod builder;
 mod draft;
+mod fork;
 mod published;
 mod relay;
+mod signals;
 mod slots;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwap;
 use widelane_cpu::{Policy, Room};
 
 use self::builder::Builder;
 use self::draft::{Change, Draft, Version};
-use self::published::View;
+use self::fork::ForkMutex;
+use self::published::{Latest, Published, View};
 use self::relay::Relay;
 use crate::build::{self, BuildError, categories_of};
-use crate::rule::{Layout, Rule, RuleSet};
+use crate::rule::{Rule, RuleSet};
 use crate::{Limits, LookupError};
 
 /// Names a rule of a live set, from its insertion to its removal.
@@ -79,19 +83,27 @@ pub enum UpdateError {
     /// Readers rely on where the fields lie and how many results there are.
     #[error("the new rules look at other fields or have other categories; begin another set")]
     OtherShape,
+    /// A thread was changing the rules when this process was forked from another, so they may be
+    /// changed half. Lookups go on.
+    #[error("the rules were being changed when this process was forked; begin another set")]
+    Forked,
 }
 
 /// A rule set that changes while packets are looked up.
 ///
 /// All methods take `&self`, from any number of threads; changes wait for each other.
+///
+/// A forked child has a set of its own, with the rules of that moment. Its thread is missing there,
+/// so the first change in a child takes longer: it rebuilds the trees, or fails as
+/// [`new`](Self::new) does, and starts another thread. If a thread of the parent was changing rules
+/// at the fork, changes in the child are [refused](UpdateError::Forked).
 #[derive(Debug)]
 pub struct Live {
-    roll: Mutex<Roll>,
-    relay: Arc<Relay<Draft>>,
-    builder: Builder,
+    roll: ForkMutex<Roll>,
+    published: Published<Version>,
+    /// In a forked child that of the parent, until the first change.
+    builder: ArcSwap<Builder>,
     heaviest: AtomicUsize,
-    layout: Layout,
-    categories: usize,
     limits: Limits,
     policy: Policy,
 }
@@ -105,6 +117,8 @@ pub struct Reader {
 /// The rules by their numbers.
 #[derive(Debug)]
 struct Roll {
+    /// No rules, but all else.
+    shape: RuleSet,
     rules: BTreeMap<u64, Arc<Candidate>>,
     next_id: u64,
 }
@@ -131,18 +145,15 @@ impl Live {
     ///
     /// Those of [`Table::build`](crate::Table::build), and [`BuildError::NoThread`].
     pub fn new(set: &RuleSet, limits: &Limits, policy: &Policy) -> Result<Self, BuildError> {
-        let mut roll = Roll { rules: BTreeMap::new(), next_id: 0 };
-        roll.enlist(&set.rules);
-        let draft = Draft::of(set, &roll.candidates(), limits, policy, 0)?;
-        let relay = Arc::new(Relay::new(draft));
-        let builder = Builder::start(&relay, *limits, policy.clone())?;
+        let roll = Roll::of(set, 0);
+        let relay = Relay::new(roll.draft(limits, policy, 0)?);
+        let published = relay.published();
+        let builder = Builder::start(relay, *limits, policy.clone())?;
         Ok(Live {
-            roll: Mutex::new(roll),
-            relay,
-            builder,
+            roll: ForkMutex::new(roll),
+            published,
+            builder: ArcSwap::from_pointee(builder),
             heaviest: AtomicUsize::new(0),
-            layout: set.layout.clone(),
-            categories: set.categories,
             limits: *limits,
             policy: policy.clone(),
         })
@@ -150,7 +161,7 @@ impl Live {
 
     /// What looks packets up.
     pub fn reader(&self) -> Reader {
-        Reader { view: self.relay.view() }
+        Reader { view: self.published.view() }
     }
 
     /// Adds a rule, behind those of its priority. Readers see it when this returns.
@@ -162,10 +173,10 @@ impl Live {
     /// depends on the rules when the set began or was [replaced](Self::replace), so `replace` may
     /// take such a rule with all others.
     pub fn insert(&self, rule: Rule) -> Result<RuleId, UpdateError> {
-        let mut roll = self.roll();
+        let mut roll = self.roll.lock()?;
         let id = roll.next_id;
         let new = Arc::new(Candidate::new(id, rule));
-        self.publish(None, Some(&new))?;
+        self.publish(&roll, None, Some(&new))?;
         roll.next_id += 1;
         roll.rules.insert(id, new);
         Ok(RuleId(id))
@@ -177,9 +188,9 @@ impl Live {
     ///
     /// If there is no such rule.
     pub fn remove(&self, id: RuleId) -> Result<Rule, UpdateError> {
-        let mut roll = self.roll();
+        let mut roll = self.roll.lock()?;
         let old = roll.rules.get(&id.0).ok_or(UpdateError::NoSuchRule(id))?;
-        self.publish(Some(old), None)?;
+        self.publish(&roll, Some(old), None)?;
         let rule = old.rule.clone();
         roll.rules.remove(&id.0);
         Ok(rule)
@@ -192,51 +203,60 @@ impl Live {
     ///
     /// If there is no such rule, and those of [`insert`](Self::insert).
     pub fn change(&self, id: RuleId, rule: Rule) -> Result<(), UpdateError> {
-        let mut roll = self.roll();
+        let mut roll = self.roll.lock()?;
         let old = roll.rules.get(&id.0).ok_or(UpdateError::NoSuchRule(id))?;
         let new = Arc::new(Candidate::new(id.0, rule));
-        self.publish(Some(old), Some(&new))?;
+        self.publish(&roll, Some(old), Some(&new))?;
         roll.rules.insert(id.0, new);
         Ok(())
     }
 
     /// Replaces all rules and the default, in one step, once a table of them is built. Other
-    /// changes wait meanwhile; readers do not. The new rules get the next numbers, in their order.
+    /// changes wait meanwhile; readers do not. The new rules get the next numbers, in their order;
+    /// the first of these is returned.
     ///
     /// # Errors
     ///
     /// If no table can be built, or the layout or the number of categories is another; the rules
     /// stay as they were.
-    pub fn replace(&self, set: &RuleSet) -> Result<(), UpdateError> {
-        let mut roll = self.roll();
-        if self.layout != set.layout || self.categories != set.categories {
+    pub fn replace(&self, set: &RuleSet) -> Result<RuleId, UpdateError> {
+        let mut roll = self.roll.lock()?;
+        let shape = &roll.shape;
+        if shape.layout != set.layout || shape.categories != set.categories {
             return Err(UpdateError::OtherShape);
         }
-        let number = self.version() + 1;
-        let mut new = Roll { rules: BTreeMap::new(), next_id: roll.next_id };
-        new.enlist(&set.rules);
-        let draft = Draft::of(set, &new.candidates(), &self.limits, &self.policy, number)?;
-        self.relay.reset(draft);
-        self.builder.drop_outdated();
+        let first = roll.next_id;
+        let new = Roll::of(set, first);
+        let draft = new.draft(&self.limits, &self.policy, self.version() + 1)?;
+        let builder = self.builder.load();
+        if builder.is_here() {
+            builder.reset(draft);
+        } else {
+            self.begin_in_child(&builder, draft)?;
+        }
         *roll = new;
-        Ok(())
+        Ok(RuleId(first))
     }
 
     /// All rules with their numbers, the strongest first.
-    pub fn rules(&self) -> Vec<(RuleId, Rule)> {
-        let roll = self.roll();
+    ///
+    /// # Errors
+    ///
+    /// [`UpdateError::Forked`].
+    pub fn rules(&self) -> Result<Vec<(RuleId, Rule)>, UpdateError> {
+        let roll = self.roll.lock()?;
         let rules = roll.by_strength().into_iter();
-        rules.map(|(id, candidate)| (RuleId(id), candidate.rule.clone())).collect()
+        Ok(rules.map(|of| (RuleId(of.strength.place), of.rule.clone())).collect())
     }
 
     /// How many changes there have been.
     pub fn version(&self) -> u64 {
-        self.relay.latest().number
+        self.latest().number
     }
 
     /// How many changes there have been since the trees were built that lookups go through.
     pub fn pending(&self) -> usize {
-        self.relay.latest().pending
+        self.latest().pending
     }
 
     /// How many cells the heaviest change so far has looked at, and rules it has written: never
@@ -248,51 +268,75 @@ impl Live {
     /// Why the trees could not be rebuilt, if so. Lookups are right all the same, but may get
     /// slower with every change.
     pub fn trouble(&self) -> Option<BuildError> {
-        self.builder.trouble()
+        self.builder.load().trouble()
     }
 
     /// Has the trees rebuilt from the rules as they are now, and waits for it.
     pub fn settle(&self) {
-        self.builder.settle();
+        let builder = self.roll.lock().and_then(|roll| Ok(self.builder(&roll)?));
+        if let Ok(builder) = builder {
+            builder.settle();
+        }
     }
 
     /// The room that lookups take.
     pub fn room(&self) -> Room {
-        self.relay.latest().room()
+        self.latest().room()
+    }
+
+    fn latest(&self) -> Latest<Version> {
+        self.published.latest()
     }
 
     fn publish(
         &self,
+        roll: &Roll,
         old: Option<&Arc<Candidate>>,
         new: Option<&Arc<Candidate>>,
     ) -> Result<(), BuildError> {
         if let Some(new) = new {
-            build::check_rule(&new.rule, &self.layout)?;
-            if new.rule.categories & categories_of(self.categories) == 0 {
+            build::check_rule(&new.rule, &roll.shape.layout)?;
+            if new.rule.categories & categories_of(roll.shape.categories) == 0 {
                 return Err(BuildError::NoCategory { line: new.rule.line });
             }
         }
+        let builder = self.builder(roll)?;
         let change = Change { old: old.cloned(), new: new.cloned() };
-        let report = match self.relay.change(change.clone()) {
+        let report = match builder.relay().change(change.clone()) {
             // Since the trees were built, thousands of rules have come that trees cannot take.
             Err(
                 BuildError::LeafTooLong { .. }
                 | BuildError::TooManyRules { .. }
                 | BuildError::NoRank,
             ) => {
-                self.builder.settle();
-                self.relay.change(change)?
+                builder.settle();
+                builder.relay().change(change)?
             }
             outcome => outcome?,
         };
         self.heaviest.fetch_max(report.work, Ordering::Relaxed);
-        self.builder.note(report);
+        builder.note(report);
         Ok(())
     }
 
-    /// A panic elsewhere does not poison it: rules are inserted and removed in one step.
-    fn roll(&self) -> MutexGuard<'_, Roll> {
-        self.roll.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The builder of this process. In a forked child, that begins with trees built anew.
+    fn builder(&self, roll: &Roll) -> Result<Arc<Builder>, BuildError> {
+        let builder = self.builder.load_full();
+        if builder.is_here() {
+            return Ok(builder);
+        }
+        let draft = roll.draft(&self.limits, &self.policy, self.version());
+        let begun = draft.and_then(|draft| self.begin_in_child(&builder, draft));
+        begun.inspect_err(|error| builder.set_trouble(error.clone()))
+    }
+
+    /// Begins a builder for a forked child, in place of the parent's.
+    fn begin_in_child(&self, parent: &Builder, draft: Draft) -> Result<Arc<Builder>, BuildError> {
+        let relay = parent.relay().beside(draft);
+        let builder = Arc::new(Builder::start(relay, self.limits, self.policy.clone())?);
+        builder.relay().succeed_in_child();
+        self.builder.store(Arc::clone(&builder));
+        Ok(builder)
     }
 }
 
@@ -312,23 +356,29 @@ impl Reader {
 }
 
 impl Roll {
-    fn enlist(&mut self, rules: &[Rule]) {
-        for rule in rules {
-            let candidate = Arc::new(Candidate::new(self.next_id, rule.clone()));
-            self.rules.insert(self.next_id, candidate);
-            self.next_id += 1;
+    /// The rules of a set, with numbers from `first` on.
+    fn of(set: &RuleSet, first: u64) -> Self {
+        let rules = (first..).zip(&set.rules);
+        Roll {
+            shape: RuleSet { layout: set.layout.clone(), rules: Vec::new(), ..*set },
+            rules: rules
+                .map(|(id, rule)| (id, Arc::new(Candidate::new(id, rule.clone()))))
+                .collect(),
+            next_id: first + set.rules.len() as u64,
         }
     }
 
-    /// All rules, the strongest first.
-    fn by_strength(&self) -> Vec<(u64, &Arc<Candidate>)> {
-        let mut rules: Vec<_> = self.rules.iter().map(|(id, rule)| (*id, rule)).collect();
-        rules.sort_by_key(|(_, candidate)| candidate.strength);
-        rules
+    /// Trees of the rules, after `number` changes.
+    fn draft(&self, limits: &Limits, policy: &Policy, number: u64) -> Result<Draft, BuildError> {
+        let candidates: Vec<Arc<Candidate>> = self.by_strength().into_iter().cloned().collect();
+        Draft::of(&self.shape, &candidates, limits, policy, number)
     }
 
-    fn candidates(&self) -> Vec<Arc<Candidate>> {
-        self.by_strength().into_iter().map(|(_, candidate)| Arc::clone(candidate)).collect()
+    /// All rules, the strongest first.
+    fn by_strength(&self) -> Vec<&Arc<Candidate>> {
+        let mut rules: Vec<&Arc<Candidate>> = self.rules.values().collect();
+        rules.sort_by_key(|candidate| candidate.strength);
+        rules
     }
 }
 
@@ -349,7 +399,7 @@ impl Candidate {
 mod tests {
     use super::*;
     use crate::Flow;
-    use crate::rule::Match;
+    use crate::rule::{Layout, Match};
 
     /// A rule for UDP packets to some ports.
     fn to_ports(ports: Match, priority: i32, result: u32) -> Rule {
@@ -381,7 +431,7 @@ mod tests {
     #[test]
     fn a_broad_rule_goes_at_once_and_leaves_its_cells_later() {
         let (set, live) = with_broad_rules();
-        let gone = || live.relay.look(Draft::gone);
+        let gone = || live.builder.load().relay().look(Draft::gone);
         let at = |port| result_at(&live, port);
         assert_eq!((gone(), at(7), at(2000), at(12_200)), (0, 9999, 2000, 7777));
         live.change(RuleId(12_000), to_ports(Match::range(0, 12_500), -9, 5555)).unwrap();

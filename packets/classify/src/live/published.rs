@@ -46,6 +46,13 @@ mod cell {
         }
     }
 
+    impl<T> Clone for Published<T> {
+        /// Another hand on the same value.
+        fn clone(&self) -> Self {
+            Published(Arc::clone(&self.0))
+        }
+    }
+
     impl<T> Clone for View<T> {
         fn clone(&self) -> Self {
             View(Arc::clone(&self.0))
@@ -88,6 +95,12 @@ mod cell {
     impl<T> View<T> {
         pub fn latest(&self) -> Latest<T> {
             Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        }
+    }
+
+    impl<T> Clone for Published<T> {
+        fn clone(&self) -> Self {
+            Published(Shared::clone(&self.0))
         }
     }
 

@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 use std::thread::yield_now;
 
-use super::published::{Latest, Published, View};
+use super::published::{Latest, Published};
 
 /// What changes are made in.
 pub trait Draft: Debug {
@@ -87,20 +87,36 @@ impl<D: Draft> Relay<D> {
     /// A first draft, and versions of it.
     pub fn new(draft: D) -> Self {
         let [version, spare @ ..] = draft.versions();
-        let (published, versions) = (Published::new(version), spare.to_vec());
+        Relay::of(Published::new(version), draft, &spare)
+    }
+
+    /// A relay of another draft to the same readers, who do not see it yet.
+    pub fn beside(&self, draft: D) -> Self {
+        let versions = draft.versions();
+        Relay::of(self.published.clone(), draft, &versions)
+    }
+
+    /// Has readers see this relay's draft, in a forked child, in place of that of the parent's
+    /// relay. All of that stays as it is for ever: a thread of the parent may have been changing it.
+    pub fn succeed_in_child(&self) {
+        let version = self.state().next_version();
+        mem::forget(self.published.replace(version));
+    }
+
+    fn of(published: Published<D::Version>, draft: D, spare: &[Arc<D::Version>]) -> Self {
         let (journal, outdated, spent) = (None, Vec::new(), Vec::new());
-        let state = State { draft, journal, versions, outdated, spent };
+        let state = State { draft, journal, versions: spare.to_vec(), outdated, spent };
         Relay { published, state: Mutex::new(state) }
+    }
+
+    /// Where readers find the latest version.
+    pub fn published(&self) -> Published<D::Version> {
+        self.published.clone()
     }
 
     /// The latest version.
     pub fn latest(&self) -> Latest<D::Version> {
         self.published.latest()
-    }
-
-    /// What a reader looks through.
-    pub fn view(&self) -> View<D::Version> {
-        self.published.view()
     }
 
     /// Makes a change; readers see it when this returns.
@@ -158,9 +174,10 @@ impl<D: Draft> Relay<D> {
         left
     }
 
-    /// Ends a build that came to nothing.
-    pub fn abandon(&self) {
-        self.state().journal = None;
+    /// Ends a build that came to nothing; false if it was of a draft that has been
+    /// [replaced](Self::reset).
+    pub fn abandon(&self) -> bool {
+        self.state().journal.take().is_some()
     }
 
     /// Ends a build: catches up with the changes made meanwhile, and publishes.
@@ -168,12 +185,13 @@ impl<D: Draft> Relay<D> {
         let mut versions: Option<Versions<D>> = None;
         for round in 1.. {
             let mut state = self.state();
-            let Some(journal) = state.journal.take() else { return Ok(()) };
+            let Some(journal) = state.journal.as_mut().map(mem::take) else { return Ok(()) };
             // Writers go on while many changes are applied here and versions are made; they wait
             // for the last few only. These may be more with every round, since writers may make
             // changes as fast as they are applied here.
             if let Some(versions) = versions.take_if(|_| journal.len() <= LAST_CHANGES * round) {
                 draft.catch_up(&journal)?;
+                state.journal = None;
                 state.spent.extend(journal);
                 let versions = versions.map(|version| draft.corrected(version));
                 let replaced = self.put(&mut state, draft, versions);
@@ -181,14 +199,10 @@ impl<D: Draft> Relay<D> {
                 drop(replaced);
                 return Ok(());
             }
-            state.journal = Some(Vec::new());
             drop(state);
             let applied = draft.catch_up(&journal);
             self.state().spent.extend(journal);
-            if let Err(refusal) = applied {
-                self.abandon();
-                return Err(refusal);
-            }
+            applied?;
             versions = Some(match versions {
                 Some(versions) => versions.map(|version| draft.corrected(version)),
                 None => draft.versions(),
@@ -287,6 +301,7 @@ mod tests {
     use loom::thread;
 
     use super::*;
+    use crate::live::published::View;
 
     /// Which changes there have been, in their order, and how often it was built anew.
     #[derive(Debug)]
@@ -400,7 +415,7 @@ mod tests {
             });
             let own = relay.clone();
             let writer = thread::spawn(move || own.change(100).unwrap());
-            let view = relay.view();
+            let view = relay.published.view();
             let mut last: Vec<u8> = (0..before).collect();
             for _ in 0..2 {
                 let now = seen(&view);
@@ -435,7 +450,7 @@ mod tests {
         builder.preemption_bound = Some(3);
         builder.check(|| {
             let relay = relay(Log::of(Vec::new(), 0));
-            let view = relay.view();
+            let view = relay.published.view();
             let readers = [view.clone(), view].map(|view| {
                 thread::spawn(move || {
                     let first = seen(&view);

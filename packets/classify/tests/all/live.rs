@@ -157,7 +157,7 @@ fn odd_fields_and_several_categories() {
         reader.classify(&packets, &mut results).unwrap();
         assert_eq!(results, model.results(&packets));
     }
-    let rules: Vec<RuleId> = live.rules().into_iter().map(|(id, _)| id).collect();
+    let rules: Vec<RuleId> = live.rules().unwrap().into_iter().map(|(id, _)| id).collect();
     let mut ordered = model.rules.clone();
     ordered.sort_by_key(|(_, rule)| Reverse(rule.priority));
     assert_eq!(rules, ordered.into_iter().map(|(id, _)| id).collect::<Vec<_>>());
@@ -190,7 +190,7 @@ fn trees_stand_many_changes() {
         let mut model = Model::new(&set);
         follow(&live, &mut model, &spare, &packets, seed);
         // The rules that hide most go first; what they hid has to come back.
-        let ids: Vec<RuleId> = live.rules().into_iter().map(|(id, _)| id).collect();
+        let ids: Vec<RuleId> = live.rules().unwrap().into_iter().map(|(id, _)| id).collect();
         let mut reader = live.reader();
         let mut results = vec![0; packets.len()];
         for ids in ids.chunks(50) {
@@ -458,12 +458,12 @@ fn a_set_is_replaced_in_one_step() {
     let added = live.insert(spare[0].clone()).unwrap();
     assert_eq!(added, RuleId(200));
     let other = RuleSet { rules: spare, default: 77, ..set.clone() };
-    live.replace(&other).unwrap();
+    assert_eq!(live.replace(&other), Ok(RuleId(201)));
     let mut results = vec![0; packets.len()];
     assert_eq!(reader.classify(&packets, &mut results), Ok(2));
     assert_eq!(results, Model::new(&other).results(&packets));
     assert_eq!(live.remove(added).unwrap_err(), UpdateError::NoSuchRule(added));
-    assert_eq!(live.rules()[0].0, RuleId(201));
+    assert_eq!(live.rules().unwrap()[0].0, RuleId(201));
     let two = RuleSet { categories: 2, ..other };
     assert_eq!(live.replace(&two).unwrap_err(), UpdateError::OtherShape);
     assert_eq!(live.version(), 2);

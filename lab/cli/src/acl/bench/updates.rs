@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use widelane_bench::stats;
-use widelane_classify::live::{Live, Reader, RuleId};
+use widelane_classify::live::{Live, Reader, RuleId, UpdateError};
 use widelane_classify::rule::{Match, Rule, RuleSet};
 use widelane_classify::{Classifier, Flow, LookupError, Table};
 use widelane_cli::system;
@@ -166,7 +166,7 @@ impl Contest<'_> {
         results: &mut Results,
         blocks: &mut Vec<Block>,
     ) -> anyhow::Result<()> {
-        let mix = Mutex::new(Mix::new(self));
+        let mix = Mutex::new(Mix::new(self)?);
         let pace = Pace { busy: AtomicBool::new(false), ended: AtomicBool::new(false), mix };
         let packets: Vec<&[u8]> = self.flows.iter().map(Flow::packet).collect();
         let mut reader = self.live.reader();
@@ -185,7 +185,7 @@ impl Contest<'_> {
                     // have moved some behind others of their priority.
                     let mut mix = pace.mix();
                     self.live.replace(self.set)?;
-                    *mix = Mix::new(self);
+                    *mix = Mix::new(self)?;
                     drop(mix);
                     self.live.settle();
                     let by_table =
@@ -407,11 +407,11 @@ struct Mix<'a> {
 }
 
 impl<'a> Mix<'a> {
-    fn new(contest: &'a Contest<'a>) -> Self {
-        let rules = contest.live.rules();
+    fn new(contest: &'a Contest<'a>) -> Result<Self, UpdateError> {
+        let rules = contest.live.rules()?;
         let highest = contest.set.rules.iter().map(|rule| rule.priority).max().unwrap_or(0);
         let first = highest.saturating_add(1);
-        Mix { contest, rules, guests: VecDeque::new(), away: None, first, turn: 0 }
+        Ok(Mix { contest, rules, guests: VecDeque::new(), away: None, first, turn: 0 })
     }
 
     fn one(&mut self, live: &Live) -> anyhow::Result<()> {
@@ -489,7 +489,8 @@ mod tests {
             // Amid the first round: in its last part rules come.
             scope.spawn(|| {
                 let began = Instant::now();
-                while live.rules().len() == 1 && began.elapsed() < Duration::from_secs(60) {
+                while live.rules().unwrap().len() == 1 && began.elapsed() < Duration::from_secs(60)
+                {
                     thread::sleep(Duration::from_millis(1));
                 }
                 stop.store(true, Ordering::Relaxed);
