@@ -36,6 +36,7 @@ table inet filter {
         ip saddr 10.1.2.0-10.1.3.255 tcp sport 1024-65535 tcp dport 9-443 counter drop
         udp sport 53 udp dport 1024-65535 counter accept comment \"answers # handle 7\"
         meta l4proto { tcp, udp, sctp } th dport 8000-8100 counter reject
+        tcp dport 8101 counter reject with icmp host-unreachable
         meta l4proto { tcp, udp } th sport { 53, 22 } ip daddr 203.0.113.7 counter accept
         udplite dport 9-443 counter accept
         dccp sport 22-443 counter accept

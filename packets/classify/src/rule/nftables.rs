@@ -211,7 +211,13 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>,
     };
     cursor.skip();
     if cursor.take_name("with") {
-        // What the sender of a rejected packet gets, such as `icmp port-unreachable`.
+        // What the sender of a rejected packet gets, such as `icmp port-unreachable`. The kernel
+        // rejects packets of that version only; `icmpx` and `tcp` are of both.
+        match cursor.peek() {
+            "icmp" => settle(cursor, bytes, 4)?,
+            "icmpv6" => settle(cursor, bytes, 16)?,
+            _ => {}
+        }
         cursor.skip_name();
         cursor.take_name("type");
         cursor.skip_name();
@@ -364,6 +370,19 @@ bytes 0 accept comment \"dns back\"
         assert_eq!((set.layout, set.rules.len()), (Layout::ipv6(), 2));
         assert_eq!(set.rules[1].matches[1], Match::prefix(0x2001_0db8_0001 << 80, 48, 16));
         assert_eq!(one("inet", "meta nfproto ipv6 accept").unwrap().layout, Layout::ipv6());
+        for (how, layout) in [
+            ("icmp port-unreachable", Layout::ipv4()),
+            ("icmpv6 no-route", Layout::ipv6()),
+            ("icmpx type admin-prohibited", Layout::ipv4()),
+            ("tcp reset", Layout::ipv4()),
+        ] {
+            let rules = format!("tcp dport 22 reject with {how}");
+            assert_eq!(one("inet", &rules).unwrap().layout, layout, "{how}");
+        }
+        let error =
+            one("inet", "ip6 saddr ::1 drop\ntcp dport 22 reject with icmp host-unreachable");
+        let error = error.unwrap_err();
+        assert!(error.starts_with("listed:5:26: expected rules of IPv6 only"), "{error}");
         let error = one("ip", "ip6 saddr ::1 drop").unwrap_err();
         assert!(error.starts_with("listed:4:1: expected rules of IPv4 only"), "{error}");
     }
