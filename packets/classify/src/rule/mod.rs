@@ -291,6 +291,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn zeros_in_place_of_the_rest_are_refused() {
+        let rule = "R10.0.0.0/8 0.0.0.0/0 0 : 1 0 : 1 6/0xff 1\n";
+        for rest in ["\0\0", "# as a\0\0", "R10.0.0.0/8\0\0"] {
+            let error = Format::Dpdk.parse("r", &format!("{rule}{rest}")).unwrap_err().to_string();
+            assert!(error.starts_with("r:2:"), "{error}");
+        }
+    }
+
+    #[test]
     fn formats_are_recognised_by_the_first_line_that_says_something() {
         for (line, format) in [
             ("@10.0.0.0/8 0.0.0.0/0 0 : 1 0 : 1 6/0xff", Format::Dpdk),

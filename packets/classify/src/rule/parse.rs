@@ -61,13 +61,14 @@ impl<'a> Cursor<'a> {
         Cursor { file, number, line, at: 0 }
     }
 
-    /// The lines of a file that say something: not empty and no comment.
+    /// The lines of a file that say something: not empty and no comment. A crash may leave zeros in
+    /// place of the rest of a file; these are no comment, wherever they begin.
     pub(super) fn lines(file: &'a str, text: &'a str) -> impl Iterator<Item = Cursor<'a>> {
         let lines = lines(text).zip(1..);
         let lines = lines.map(move |(line, number)| Cursor::new(file, number, line));
         lines.filter(|cursor| {
             let line = cursor.line.trim();
-            !line.is_empty() && !line.starts_with('#')
+            !line.is_empty() && (!line.starts_with('#') || line.contains('\0'))
         })
     }
 
@@ -227,7 +228,7 @@ impl<'a> Cursor<'a> {
     /// Takes a number, decimal or with `0x`, that is at most `max`.
     pub(super) fn integer(&mut self, what: &str, max: u128) -> Result<u128, ParseError> {
         let word = self.word(|c| c.is_ascii_alphanumeric());
-        let value = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        let value = match hexadecimal(word) {
             Some(digits) => u128::from_str_radix(digits, 16),
             None => word.parse(),
         };
@@ -333,7 +334,7 @@ impl<'a> Cursor<'a> {
             }
             Ok(Match::range(value, last))
         } else if self.take('/') {
-            if self.word(char::is_alphanumeric).starts_with("0x") {
+            if hexadecimal(self.word(|c| c.is_ascii_alphanumeric())).is_some() {
                 let mask = self.integer("a mask", super::ones(8 * bytes as u32))?;
                 return Ok(Match::Mask { value, mask });
             }
@@ -360,6 +361,11 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The digits of a number in hexadecimal.
+fn hexadecimal(word: &str) -> Option<&str> {
+    word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,6 +382,7 @@ mod tests {
         assert_eq!(comparison("10.0.0.0/8", 4), Ok(Match::prefix(0x0a00_0000, 8, 4)));
         assert_eq!(comparison("2001:db8::/32", 16), Ok(Match::prefix(0x2001_0db8 << 96, 32, 16)));
         assert_eq!(comparison("3/0x83", 1), Ok(Match::Mask { value: 3, mask: 0x83 }));
+        assert_eq!(comparison("80/0X10", 2), Ok(Match::Mask { value: 80, mask: 0x10 }));
     }
 
     #[test]

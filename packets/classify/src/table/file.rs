@@ -190,6 +190,8 @@ impl Table {
         let (beside, file) = create_beside(path)?;
         let written = self
             .write_to(&file)
+            // Otherwise a power failure could leave the new name with an empty file.
+            .and_then(|()| file.sync_all())
             .and_then(|()| old.map_or(Ok(()), |old| file.set_permissions(old.permissions())))
             .and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
