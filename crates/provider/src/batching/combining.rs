@@ -110,18 +110,21 @@ pub(crate) fn before_fork() {
 /// Whether there is something to join; the threads of a process that has not forked since it was
 /// configured make it when they first sign.
 fn can_join() -> bool {
-    if config().combines() && current().is_none() && IS_CONFIGURED.swap(false, Ordering::AcqRel) {
+    if current().is_none() && IS_CONFIGURED.load(Ordering::Acquire) {
         tell_of_missing_keys();
-        GENERATION.store(Generation::make(Lent::none()), Ordering::SeqCst);
+        if config().combines() && IS_CONFIGURED.swap(false, Ordering::AcqRel) {
+            GENERATION.store(Generation::make(Lent::none()), Ordering::SeqCst);
+        }
     }
     current().is_some()
 }
 
-/// There was to be a lane process, and it would have no key.
+/// If there was to be a lane process: it would have no key.
 fn tell_of_missing_keys() {
-    if loaded::are_lent() {
-        let line = "no lane process: it has the RSA keys that are loaded before the program forks \
-                    its workers, and there are none; workers make their own signatures";
+    static HAS_TOLD: AtomicBool = AtomicBool::new(false);
+    let line = "no lane process: it has the RSA keys that are loaded before the program forks its \
+                workers, and there are none; workers make their own signatures";
+    if loaded::are_lent() && !HAS_TOLD.swap(true, Ordering::Relaxed) {
         say_once(Once::NoLaneKeys, line);
     }
 }

@@ -575,6 +575,21 @@ fn a_server_that_does_not_fork_signs_by_itself() {
     load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
     let workers = of_workers(&server);
     assert_eq!((workers.jobs_lent, lane_processes(&server).len()), (0, 0), "{workers:?}");
+    assert!(!workers.has_lanes() || tells_of_missing_keys(&server), "{}", server.output());
+}
+
+#[test]
+fn a_server_without_rsa_keys_has_none_and_says_so() {
+    let (authority, _rsa) = support::localhost();
+    let ecdsa = authority.issue_with("localhost", Kind::P256);
+    let server = nginx(&ecdsa);
+    load(server.port, &ecdsa, TlsVersion::Tls13, CONNECTIONS, 100);
+    assert_eq!(lane_processes(&server).len(), 0);
+    assert!(tells_of_missing_keys(&server), "{}", server.output());
+}
+
+fn tells_of_missing_keys(server: &Server) -> bool {
+    server.output().matches("no lane process: it has the RSA keys").count() == 1
 }
 
 #[test]
