@@ -21,7 +21,7 @@ typedef enum widelane_status {
    */
   WIDELANE_STATUS_OK = 0,
   /**
-   * An argument is wrong: null, or no text, or out of range, or of a wrong length.
+   * An argument is wrong: null, or out of range, or of a wrong length.
    */
   WIDELANE_STATUS_ARGUMENT = 1,
   /**
@@ -72,6 +72,10 @@ typedef enum widelane_status {
    * The headers of a packet contradict themselves.
    */
   WIDELANE_STATUS_MALFORMED = 13,
+  /**
+   * A thread was changing the rules when this process was forked; lookups go on.
+   */
+  WIDELANE_STATUS_FORKED = 14,
 } widelane_status;
 
 /**
@@ -931,6 +935,10 @@ enum widelane_status widelane_flow_parse(uint32_t link,
  * Begins a live set, whose rules have the numbers from 0 in their order. `table_bytes` and
  * `width_max` are as for tables and classifiers.
  *
+ * A forked child has a set of its own, with the rules of that moment. Its first change takes as
+ * long as this, or fails as this does; if another thread was changing the rules at the fork, the
+ * child's changes are `WIDELANE_STATUS_FORKED`.
+ *
  * # Safety
  *
  * `rules` is a set that is not freed, and `live` can be written to.
@@ -982,6 +990,18 @@ enum widelane_status widelane_live_change(const struct widelane_live *live,
  */
 enum widelane_status widelane_live_replace(const struct widelane_live *live,
                                            const struct widelane_rules *rules);
+
+/**
+ * As `widelane_live_replace`, and stores the number of the first rule unless `first` is null; the
+ * others have the numbers behind it, in their order.
+ *
+ * # Safety
+ *
+ * `live` and `rules` are ones that are not freed, and `first` is null or can be written to.
+ */
+enum widelane_status widelane_live_replace_numbered(const struct widelane_live *live,
+                                                    const struct widelane_rules *rules,
+                                                    uint64_t *first);
 
 /**
  * Whether the trees of a live set could be rebuilt when that was due. If the status is `_BUILD`,
@@ -1041,7 +1061,8 @@ void widelane_reader_free(struct widelane_reader *reader);
 
 /**
  * Reads the text of a rule file; `format` is one of `widelane_format`, and `file` is what messages
- * call it.
+ * call it. A zero byte ends the text: give what was read from a file to
+ * `widelane_rules_parse_bytes`, which refuses it there.
  *
  * # Safety
  *
@@ -1051,6 +1072,19 @@ enum widelane_status widelane_rules_parse(uint32_t format,
                                           const char *file,
                                           const char *text,
                                           struct widelane_rules **rules);
+
+/**
+ * As `widelane_rules_parse`, of `length` bytes. Comments and names may be in any encoding.
+ *
+ * # Safety
+ *
+ * `file` ends with a zero, there are `length` bytes, and `rules` can be written to.
+ */
+enum widelane_status widelane_rules_parse_bytes(uint32_t format,
+                                                const char *file,
+                                                const uint8_t *bytes,
+                                                size_t length,
+                                                struct widelane_rules **rules);
 
 /**
  * How many rules there are; 0 for null.
@@ -1070,6 +1104,15 @@ size_t widelane_rules_count(const struct widelane_rules *rules);
  * `rules` is null or a set that is not freed.
  */
 bool widelane_rules_is_ipv6(const struct widelane_rules *rules);
+
+/**
+ * How many results a lookup by these rules gives for each packet; 0 for null.
+ *
+ * # Safety
+ *
+ * `rules` is null or a set that is not freed.
+ */
+size_t widelane_rules_categories(const struct widelane_rules *rules);
 
 /**
  * Frees a set.

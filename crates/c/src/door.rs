@@ -1,6 +1,7 @@
 //! What every function for C does: no panic crosses, and pointers are looked at before use.
 #![allow(unsafe_code, reason = "pointers of C")]
 
+use std::borrow::Cow;
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -142,15 +143,14 @@ pub(crate) unsafe fn places<'a, T>(first: *mut T, count: usize) -> Result<&'a mu
     Ok(unsafe { slice::from_raw_parts_mut(first, count) })
 }
 
-/// A text of C.
+/// A text of C; what is not UTF-8 is replaced.
 ///
 /// # Safety
 ///
 /// It is null, or ends with a zero.
-pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Status> {
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<Cow<'a, str>, Status> {
     // SAFETY: the caller vouches for it.
-    let text = unsafe { terminated(text) }?;
-    text.to_str().map_err(|error| Status::Argument.because(error))
+    Ok(unsafe { terminated(text) }?.to_string_lossy())
 }
 
 /// A path of C, which need not be UTF-8.

@@ -11,7 +11,7 @@ use std::fmt::Display;
 pub enum Status {
     /// The job was done.
     Ok = 0,
-    /// An argument is wrong: null, or no text, or out of range, or of a wrong length.
+    /// An argument is wrong: null, or out of range, or of a wrong length.
     Argument = 1,
     /// A rule cannot be read; the message has its line and column.
     Parse = 2,
@@ -37,6 +37,8 @@ pub enum Status {
     Cut = 12,
     /// The headers of a packet contradict themselves.
     Malformed = 13,
+    /// A thread was changing the rules when this process was forked; lookups go on.
+    Forked = 14,
 }
 
 thread_local! {

@@ -109,6 +109,11 @@ fn a_program_in_c_calls_while_threads_and_the_process_end() {
 }
 
 #[test]
+fn a_program_in_c_forks() {
+    run("fork", &[]);
+}
+
+#[test]
 fn the_header_is_one_of_cplusplus_too() {
     let header = root().join("include/widelane.h");
     let compiler =

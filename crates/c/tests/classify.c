@@ -141,20 +141,40 @@ int main(void) {
     widelane_rules *rules = NULL;
     CHECK(widelane_rules_parse(WIDELANE_FORMAT_DPDK, "bad", "X", &rules) == WIDELANE_STATUS_PARSE);
     CHECK(strstr(widelane_last_error(), "bad:1:1: expected") != NULL);
+    /* What is asked of null does not fail, and leaves the text of the last error. */
+    const char *why = widelane_last_error();
+    CHECK(widelane_rules_count(rules) == 0 && widelane_rules_categories(rules) == 0);
+    CHECK(!widelane_rules_is_ipv6(rules) && !widelane_table_is_ipv6(NULL));
+    CHECK(widelane_table_categories(NULL) == 0);
+    CHECK(widelane_last_error() == why && strstr(why, "bad:1:1: expected") != NULL);
     CHECK(widelane_rules_parse(99, "r", RULES, &rules) == WIDELANE_STATUS_ARGUMENT);
+    /* A zero byte is refused; a comment, or the name of a file, may be in another encoding. */
+    static const unsigned char cut[] =
+        "R10.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 0/0 1\n\0@0.0.0.0/0";
+    CHECK(widelane_rules_parse_bytes(WIDELANE_FORMAT_DPDK, "r\xe9", cut, sizeof cut, &rules) ==
+          WIDELANE_STATUS_PARSE);
+    CHECK(strstr(widelane_last_error(), ":2:1: expected") != NULL);
+    static const unsigned char csv[] = "# \xe9\nsource,result,categories\n10.0.0.0/8,1,1\n";
+    CHECK(widelane_rules_parse_bytes(WIDELANE_FORMAT_CSV, "r", csv, sizeof csv - 1, &rules) == OK);
+    CHECK(widelane_rules_count(rules) == 1 && widelane_rules_categories(rules) == 2);
+    widelane_rules_free(rules);
+    CHECK(widelane_rules_parse_bytes(WIDELANE_FORMAT_CSV, "r", NULL, 1, &rules) ==
+          WIDELANE_STATUS_ARGUMENT);
     CHECK(widelane_rules_parse(WIDELANE_FORMAT_DPDK, "r", RULES, &rules) == OK);
-    CHECK(widelane_rules_count(rules) == 2);
+    CHECK(widelane_rules_count(rules) == 2 && widelane_rules_categories(rules) == 1);
 
     widelane_table *built = NULL, *table = NULL;
     CHECK(widelane_table_build(rules, 16, &built) == WIDELANE_STATUS_BUILD);
     CHECK(widelane_table_build(rules, 0, &built) == OK);
     CHECK(widelane_table_open("table", &table) == WIDELANE_STATUS_TABLE);
+    CHECK(strstr(widelane_last_error(), "table: cannot read the table: No such file") != NULL);
     CHECK(widelane_table_write(built, "table") == OK);
     CHECK(widelane_table_open("table", &table) == OK);
     CHECK(widelane_table_categories(table) == 1);
     /* The table that is mapped stays, whatever takes its file's place. */
     CHECK(widelane_table_write(built, "table") == OK);
     CHECK(widelane_table_write(built, "no/such/place") == WIDELANE_STATUS_TABLE);
+    CHECK(strstr(widelane_last_error(), "no/such/place: No such file") != NULL);
     /* A path is bytes. */
     widelane_table *again = NULL;
     CHECK(widelane_table_write(built, "t\xe9.table") == OK);
@@ -214,6 +234,9 @@ int main(void) {
     CHECK(widelane_reader_classify(reader, packets, 3, results, 3, &version) == OK);
     CHECK(version == 4 && results[0] == 1 && results[1] == 2 && results[2] == UINT32_MAX);
 
+    uint64_t first = 0;
+    CHECK(widelane_live_replace_numbered(live, rules, &first) == OK && first == 5);
+    CHECK(widelane_live_remove(live, first + 1) == OK);
     CHECK(widelane_live_trouble(live) == OK);
 
     widelane_live_free(live);

@@ -1,6 +1,8 @@
 //! Rules that change while packets are looked up, for C.
 #![allow(unsafe_code, reason = "functions for C")]
 
+use std::ptr;
+
 use widelane_classify::live::{self, RuleId, UpdateError};
 
 use crate::classify::rules::{Rule, Rules};
@@ -20,6 +22,7 @@ fn refused(error: UpdateError) -> Status {
     match &error {
         UpdateError::NoSuchRule(_) => Status::NoSuchRule,
         UpdateError::Build(_) => Status::Build,
+        UpdateError::Forked => Status::Forked,
         // A rule of another shape, or what later versions refuse.
         _ => Status::Argument,
     }
@@ -28,6 +31,10 @@ fn refused(error: UpdateError) -> Status {
 
 /// Begins a live set, whose rules have the numbers from 0 in their order. `table_bytes` and
 /// `width_max` are as for tables and classifiers.
+///
+/// A forked child has a set of its own, with the rules of that moment. Its first change takes as
+/// long as this, or fails as this does; if another thread was changing the rules at the fork, the
+/// child's changes are `WIDELANE_STATUS_FORKED`.
 ///
 /// # Safety
 ///
@@ -121,12 +128,34 @@ pub unsafe extern "C" fn widelane_live_change(
 /// `live` and `rules` are ones that are not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_live_replace(live: *const Live, rules: *const Rules) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe { widelane_live_replace_numbered(live, rules, ptr::null_mut()) }
+}
+
+/// As `widelane_live_replace`, and stores the number of the first rule unless `first` is null; the
+/// others have the numbers behind it, in their order.
+///
+/// # Safety
+///
+/// `live` and `rules` are ones that are not freed, and `first` is null or can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_live_replace_numbered(
+    live: *const Live,
+    rules: *const Rules,
+    first: *mut u64,
+) -> Status {
     door::guarded(|| {
         // SAFETY: the caller vouches for it.
         let live = unsafe { door::reference(live) }?;
         // SAFETY: the caller vouches for it.
         let rules = unsafe { door::reference(rules) }?;
-        live.0.replace(&rules.0).map_err(refused)
+        // SAFETY: the caller vouches for it.
+        let first = unsafe { first.as_mut() };
+        let id = live.0.replace(&rules.0).map_err(refused)?;
+        if let Some(first) = first {
+            *first = id.0;
+        }
+        Ok(())
     })
 }
 

@@ -1,6 +1,7 @@
 //! Rules for C: sets from text, and single ones.
 #![allow(unsafe_code, reason = "functions for C")]
 
+use std::borrow::Cow;
 use std::ffi::c_char;
 
 use widelane_classify::rule::{self, Layout, RuleSet};
@@ -68,7 +69,8 @@ pub struct Rule {
 }
 
 /// Reads the text of a rule file; `format` is one of `widelane_format`, and `file` is what messages
-/// call it.
+/// call it. A zero byte ends the text: give what was read from a file to
+/// `widelane_rules_parse_bytes`, which refuses it there.
 ///
 /// # Safety
 ///
@@ -80,13 +82,46 @@ pub unsafe extern "C" fn widelane_rules_parse(
     text: *const c_char,
     rules: *mut *mut Rules,
 ) -> Status {
+    // SAFETY: the caller vouches for it.
+    unsafe { parse(format, file, || door::text(text), rules) }
+}
+
+/// As `widelane_rules_parse`, of `length` bytes. Comments and names may be in any encoding.
+///
+/// # Safety
+///
+/// `file` ends with a zero, there are `length` bytes, and `rules` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_rules_parse_bytes(
+    format: u32,
+    file: *const c_char,
+    bytes: *const u8,
+    length: usize,
+    rules: *mut *mut Rules,
+) -> Status {
+    // SAFETY: the caller vouches for it.
+    let text = || Ok(String::from_utf8_lossy(unsafe { door::array(bytes, length) }?));
+    // SAFETY: the caller vouches for it.
+    unsafe { parse(format, file, text, rules) }
+}
+
+/// Reads a text. The parsers refuse what is not ASCII elsewhere than in comments and names.
+///
+/// # Safety
+///
+/// `file` ends with a zero, and `rules` can be written to.
+unsafe fn parse<'a>(
+    format: u32,
+    file: *const c_char,
+    text: impl FnOnce() -> Result<Cow<'a, str>, Status>,
+    rules: *mut *mut Rules,
+) -> Status {
     let made = || {
         // SAFETY: the caller vouches for it.
         let file = unsafe { door::text(file) }?;
-        // SAFETY: the caller vouches for it.
-        let text = unsafe { door::text(text) }?;
+        let text = text()?;
         let format = door::choice(&rule::Format::ALL, format, "format")?;
-        let set = format.parse(file, text).map_err(|error| Status::Parse.because(error))?;
+        let set = format.parse(&file, &text).map_err(|error| Status::Parse.because(error))?;
         Ok(Rules(set))
     };
     // SAFETY: the caller vouches for it.
@@ -101,7 +136,7 @@ pub unsafe extern "C" fn widelane_rules_parse(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_rules_count(rules: *const Rules) -> usize {
     // SAFETY: the caller vouches for it.
-    unsafe { door::reference(rules) }.map_or(0, |rules| rules.0.rules.len())
+    unsafe { rules.as_ref() }.map_or(0, |rules| rules.0.rules.len())
 }
 
 /// Whether the rules are for IPv6 rather than IPv4; false for null, and where there are none to
@@ -113,7 +148,18 @@ pub unsafe extern "C" fn widelane_rules_count(rules: *const Rules) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_rules_is_ipv6(rules: *const Rules) -> bool {
     // SAFETY: the caller vouches for it.
-    unsafe { door::reference(rules) }.is_ok_and(|rules| rules.0.layout == Layout::ipv6())
+    unsafe { rules.as_ref() }.is_some_and(|rules| rules.0.layout == Layout::ipv6())
+}
+
+/// How many results a lookup by these rules gives for each packet; 0 for null.
+///
+/// # Safety
+///
+/// `rules` is null or a set that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn widelane_rules_categories(rules: *const Rules) -> usize {
+    // SAFETY: the caller vouches for it.
+    unsafe { rules.as_ref() }.map_or(0, |rules| rules.0.categories)
 }
 
 /// Frees a set.

@@ -1,7 +1,10 @@
 //! Tables and lookups for C.
 #![allow(unsafe_code, reason = "functions for C")]
 
+use std::error::Error;
 use std::ffi::c_char;
+use std::iter;
+use std::path::Path;
 use std::sync::Arc;
 
 use widelane_classify::rule::Layout;
@@ -75,7 +78,7 @@ pub unsafe extern "C" fn widelane_table_open(
     let made = || {
         // SAFETY: the caller vouches for it.
         let path = unsafe { door::path(path) }?;
-        let opened = classify::Table::open(path).map_err(|error| Status::Table.because(error))?;
+        let opened = classify::Table::open(path).map_err(|error| refused(path, &error))?;
         Ok(Table(Arc::new(opened)))
     };
     // SAFETY: the caller vouches for it.
@@ -95,8 +98,15 @@ pub unsafe extern "C" fn widelane_table_write(table: *const Table, path: *const 
         let table = unsafe { door::reference(table) }?;
         // SAFETY: the caller vouches for it.
         let path = unsafe { door::path(path) }?;
-        table.0.save(path).map_err(|error| Status::Table.because(error))
+        table.0.save(path).map_err(|error| refused(path, &error))
     })
+}
+
+/// Notes what went wrong with a file, and what that came from.
+fn refused(path: &Path, error: &dyn Error) -> Status {
+    let causes = iter::successors(Some(error), |&error| error.source());
+    let text = causes.fold(path.display().to_string(), |text, cause| format!("{text}: {cause}"));
+    Status::Table.because(text)
 }
 
 /// Whether a table is for IPv6 rather than IPv4; false for null.
@@ -107,7 +117,7 @@ pub unsafe extern "C" fn widelane_table_write(table: *const Table, path: *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_table_is_ipv6(table: *const Table) -> bool {
     // SAFETY: the caller vouches for it.
-    unsafe { door::reference(table) }.is_ok_and(|table| *table.0.layout() == Layout::ipv6())
+    unsafe { table.as_ref() }.is_some_and(|table| *table.0.layout() == Layout::ipv6())
 }
 
 /// How many results a lookup gives for each packet; 0 for null.
@@ -118,7 +128,7 @@ pub unsafe extern "C" fn widelane_table_is_ipv6(table: *const Table) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_table_categories(table: *const Table) -> usize {
     // SAFETY: the caller vouches for it.
-    unsafe { door::reference(table) }.map_or(0, |table| table.0.categories())
+    unsafe { table.as_ref() }.map_or(0, |table| table.0.categories())
 }
 
 /// Frees a table; classifiers that use it go on.

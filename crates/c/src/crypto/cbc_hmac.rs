@@ -111,7 +111,7 @@ pub unsafe extern "C" fn widelane_cbc_hmac_record_bytes(
         if text_length > key.text_bytes_max() { 0 } else { key.record_bytes(text_length) }
     };
     // SAFETY: the caller vouches for it.
-    unsafe { door::reference(key) }.map_or(0, bytes)
+    unsafe { key.as_ref() }.map_or(0, bytes)
 }
 
 /// Wipes and frees the keys.

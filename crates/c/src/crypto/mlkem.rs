@@ -76,6 +76,11 @@ fn set_of(number: u32) -> Result<ParameterSet, Status> {
     door::choice(&ParameterSet::ALL, number, "parameter set")
 }
 
+/// As many bytes as a parameter set has of something; 0 if there is no such set.
+fn bytes_of(number: u32, of: impl FnOnce(ParameterSet) -> usize) -> usize {
+    ParameterSet::ALL.get(number as usize).copied().map_or(0, of)
+}
+
 /// Lends the memory that batches of this thread work in, or other memory while the thread ends.
 fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
     thread_local! {
@@ -90,19 +95,19 @@ fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
 /// Bytes of an encapsulation key of a parameter set; 0 if there is no such set.
 #[unsafe(no_mangle)]
 pub extern "C" fn widelane_ml_kem_public_key_bytes(parameter_set: u32) -> usize {
-    set_of(parameter_set).map_or(0, ParameterSet::encapsulation_key_bytes)
+    bytes_of(parameter_set, ParameterSet::encapsulation_key_bytes)
 }
 
 /// Bytes of a decapsulation key of a parameter set; 0 if there is no such set.
 #[unsafe(no_mangle)]
 pub extern "C" fn widelane_ml_kem_private_key_bytes(parameter_set: u32) -> usize {
-    set_of(parameter_set).map_or(0, ParameterSet::decapsulation_key_bytes)
+    bytes_of(parameter_set, ParameterSet::decapsulation_key_bytes)
 }
 
 /// Bytes of a ciphertext of a parameter set; 0 if there is no such set.
 #[unsafe(no_mangle)]
 pub extern "C" fn widelane_ml_kem_ciphertext_bytes(parameter_set: u32) -> usize {
-    set_of(parameter_set).map_or(0, ParameterSet::ciphertext_bytes)
+    bytes_of(parameter_set, ParameterSet::ciphertext_bytes)
 }
 
 /// Takes over a decapsulation key in its expanded form, and checks it (FIPS 203, 7.3).

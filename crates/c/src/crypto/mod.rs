@@ -72,7 +72,7 @@ pub unsafe extern "C" fn widelane_crypto_choose(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn widelane_crypto_lanes(crypto: *const Crypto) -> usize {
     // SAFETY: the caller vouches for it.
-    unsafe { door::reference(crypto) }.map_or(0, |crypto| crypto.ec.lanes().max(crypto.rsa.lanes()))
+    unsafe { crypto.as_ref() }.map_or(0, |crypto| crypto.ec.lanes().max(crypto.rsa.lanes()))
 }
 
 /// Frees what was chosen; keys that were made with it stay.
