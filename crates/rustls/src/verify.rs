@@ -27,12 +27,16 @@ pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
     let p256_sha384 = make.ecdsa(Curve::P256, DigestAlgorithm::Sha384);
     let p384_sha256 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha256);
     let p384_sha384 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha384);
+    // In certificates only: the scheme of TLS with SHA-512 also stands for P-521.
+    let p256_sha512 = make.ecdsa(Curve::P256, DigestAlgorithm::Sha512);
+    let p384_sha512 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha512);
     let ed25519: Verifier = leaked(Ed25519Verifier(Ed25519::for_one(policy)));
     let rsa = |encoding| DIGESTS.map(|digest| make.rsa(digest, encoding));
     let [pss_sha256, pss_sha384, pss_sha512] = rsa(Encoding::Pss);
     let [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512] = rsa(Encoding::Pkcs1);
     let all = [
-        [p256_sha256, p256_sha384, p384_sha256, p384_sha384].to_vec(),
+        [p256_sha256, p256_sha384, p256_sha512].to_vec(),
+        [p384_sha256, p384_sha384, p384_sha512].to_vec(),
         [ed25519, pss_sha256, pss_sha384, pss_sha512].to_vec(),
         [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512].to_vec(),
         rsa(Encoding::Pkcs1WithoutParameters).to_vec(),
@@ -121,7 +125,8 @@ impl SignatureVerificationAlgorithm for EcdsaVerifier {
     fn signature_alg_id(&self) -> AlgorithmIdentifier {
         match self.digest {
             DigestAlgorithm::Sha256 => alg_id::ECDSA_SHA256,
-            _ => alg_id::ECDSA_SHA384,
+            DigestAlgorithm::Sha384 => alg_id::ECDSA_SHA384,
+            _ => alg_id::ECDSA_SHA512,
         }
     }
 }

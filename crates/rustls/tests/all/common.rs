@@ -99,7 +99,8 @@ fn ec(curve: Nid) -> PKey<Private> {
     PKey::from_ec_key(EcKey::generate(&group).expect("a key")).expect("a key")
 }
 
-fn certificate(key: &PKey<Private>, digest: MessageDigest) -> X509 {
+/// A certificate of a key that is signed with it.
+pub fn certificate(key: &PKey<Private>, digest: MessageDigest) -> X509 {
     let mut name = X509NameBuilder::new().expect("a name");
     name.append_entry_by_text("CN", "localhost").expect("an entry");
     let name = name.build();

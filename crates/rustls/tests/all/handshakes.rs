@@ -7,7 +7,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::{CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion};
 
 use crate::common::{
-    Kind, Pair, client, client_that_trusts, only, ours, server, server_with_chain, theirs,
+    Kind, Pair, certificate, client, client_that_trusts, only, ours, server, server_with_chain,
+    theirs,
 };
 use crate::keys::{element, split};
 
@@ -80,6 +81,21 @@ fn tls12_with_every_suite_group_and_key() {
                     let pair = connect(direction, suite, group, kind);
                     assert_eq!(pair.client.protocol_version(), Some(ProtocolVersion::TLSv1_2));
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn ecdsa_certificates_of_every_digest_are_accepted() {
+    for kind in [Kind::P256, Kind::P384] {
+        for digest in [MessageDigest::sha256(), MessageDigest::sha384(), MessageDigest::sha512()] {
+            let certificate = certificate(&kind.identity().key, digest);
+            let certificate: CertificateDer<'static> = certificate.to_der().expect("DER").into();
+            for (of_client, of_server) in directions() {
+                let client = client_that_trusts(of_client, certificate.clone());
+                let server = server_with_chain(of_server, kind, vec![certificate.clone()]);
+                Pair::connected(client, server).converse();
             }
         }
     }
