@@ -6,6 +6,7 @@ mod certificate;
 mod config;
 pub mod content;
 mod mixed;
+mod plain;
 pub mod process;
 mod recipe;
 mod testbed;
@@ -327,6 +328,20 @@ pub enum ServerError {
         /// Last lines of its output.
         log: String,
     },
+    /// A server that is to run as it is installed has a library of ours.
+    #[error(
+        "{server} runs with {}, so that there is nothing unaccelerated to compare with: {cause}; \
+         take that away for as long as you compare",
+        library.display()
+    )]
+    Accelerated {
+        /// The server and subject.
+        server: String,
+        /// The library.
+        library: PathBuf,
+        /// What may have loaded it.
+        cause: &'static str,
+    },
     /// The server never accepted a connection.
     #[error(
         "{server} accepts no connection on {address} after {READY_PATIENCE:?}; it says:\n{log}"
@@ -421,6 +436,16 @@ impl Server {
                 status,
                 log: self.process.log(),
             }),
+        }
+    }
+
+    /// Makes sure that no process of it, which is to run as it is installed, has a library of ours.
+    fn check_plain(&self) -> Result<(), ServerError> {
+        match self.processes()?.all.iter().find_map(|pid| plain::library_in(*pid)) {
+            None => Ok(()),
+            Some((library, cause)) => {
+                Err(ServerError::Accelerated { server: self.name.clone(), library, cause })
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use nix::unistd::{Pid, User, geteuid};
 
 use super::process::Process;
 use super::testbed::{self, write};
-use super::{READY_PATIENCE, ServerError};
+use super::{READY_PATIENCE, ServerError, plain};
 use crate::programs::Programs;
 
 /// Where Debian keeps WordPress, and a theme, without which pages are empty.
@@ -74,7 +74,7 @@ impl Application {
             chown(&run, Some(user), Some(group)).map_err(failed)?;
         }
         let command = |program: &Path| {
-            let mut command = Command::new(program);
+            let mut command = plain::command(&[program.to_owned()]);
             if let Some((user, group)) = nobody {
                 command.uid(user).gid(group);
             }

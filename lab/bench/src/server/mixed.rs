@@ -3,11 +3,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
 use widelane_cpu::Policy;
 
-use super::testbed::{COUNTERS, Testbed, check, command, write};
+use super::plain::command;
+use super::testbed::{COUNTERS, Testbed, check, write};
 use super::{Identity, Server, ServerError};
 
 /// The modules that it wants, in the order of loading.
@@ -46,7 +46,7 @@ impl Testbed {
             Some(policy) => {
                 let file = directory.join("policy.toml");
                 write(&file, &toml::to_string(policy).expect("a policy is TOML"))?;
-                let mut run = Command::new(self.widelane()?);
+                let mut run = command(&[self.widelane()?.to_owned()]);
                 run.arg("run").arg("--policy").arg(file);
                 run.arg("--counters-dir").arg(directory.join(COUNTERS)).arg("--").args(server);
                 run

@@ -18,6 +18,7 @@ use widelane_loadgen::Group;
 use super::application::Application;
 use super::config::{GROUPS, Workers};
 use super::content::Content;
+use super::plain::{command, policy_here};
 use super::process::Process;
 use super::{Identity, Server, ServerError, ServerKind, Subject, config};
 use crate::groups;
@@ -215,6 +216,9 @@ impl Testbed {
         let companions = pids.into_iter().flatten().collect();
         let mut server = Server { name, process, address, counters, companions };
         server.wait_until_ready()?;
+        if !is_ours {
+            server.check_plain()?;
+        }
         Ok(server)
     }
 
@@ -296,8 +300,8 @@ impl Testbed {
             | Subject::Qat
             | Subject::Auto
             | Subject::Waiting(_) => {
-                let mut run = Command::new(self.widelane()?);
-                run.arg("run").arg("--counters-dir").arg(counters);
+                let mut run = command(&[self.widelane()?.to_owned()]);
+                run.envs(policy_here()).arg("run").arg("--counters-dir").arg(counters);
                 let options: &[&str] = match subject {
                     Subject::Qat => &["--engine", "qat"],
                     Subject::Auto => &["--policy", "auto"],
@@ -316,6 +320,7 @@ impl Testbed {
                 write(&configuration, &config::openssl(self.provider()?))?;
                 let mut configured = command(server);
                 configured
+                    .envs(policy_here())
                     .env("OPENSSL_CONF", configuration)
                     .env("WIDELANE_COUNTERS_DIR", counters);
                 configured
@@ -418,13 +423,6 @@ impl Testbed {
         };
         Err(ServerError::NotBuilt { name: Subject::HaproxyAwsLc.name(), reason })
     }
-}
-
-pub(super) fn command(words: &[PathBuf]) -> Command {
-    let (program, arguments) = words.split_first().expect("a command has a program");
-    let mut command = Command::new(program);
-    command.args(arguments);
-    command
 }
 
 /// Runs a server's own check of its configuration.

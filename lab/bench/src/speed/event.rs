@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::contest::Contest;
+use super::evp::leave_configuration_out;
 use super::libraries::Library;
 use super::{SpeedError, aead, events};
 
@@ -138,8 +139,9 @@ impl Entry {
         }
     }
 
-    /// Makes keys and inputs.
+    /// Makes keys and inputs, for this thread, whose OpenSSL has no configuration from then on.
     pub fn contest(&self) -> Result<Box<dyn Contest>, SpeedError> {
+        leave_configuration_out()?;
         match (&self.event.make, self.size) {
             (Make::InLanes(make), _) => make(),
             (Make::Sized { make, .. }, size) => make(size.unwrap_or_default()),

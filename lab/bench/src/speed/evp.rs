@@ -7,6 +7,7 @@
 use std::ffi::c_int;
 use std::path::Path;
 use std::ptr::{self, NonNull};
+use std::sync::LazyLock;
 
 use foreign_types::ForeignType;
 use openssl::cipher::Cipher;
@@ -52,9 +53,44 @@ impl Provider {
     }
 }
 
+/// OpenSSL's default provider alone, whatever its configuration says: that may load our provider
+/// for every program.
+struct Plain {
+    _provider: openssl::provider::Provider,
+    context: LibCtx,
+}
+
+impl Plain {
+    /// The only one, which is there until the process ends: keys and contexts refer to it.
+    fn get() -> Result<&'static Self, ErrorStack> {
+        static PLAIN: LazyLock<Result<Plain, ErrorStack>> = LazyLock::new(|| {
+            let context = LibCtx::new()?;
+            let provider = openssl::provider::Provider::load(Some(&context), "default")?;
+            Ok(Plain { _provider: provider, context })
+        });
+        PLAIN.as_ref().map_err(Clone::clone)
+    }
+}
+
+unsafe extern "C" {
+    fn OSSL_LIB_CTX_set0_default(context: *mut ffi::OSSL_LIB_CTX) -> *mut ffi::OSSL_LIB_CTX;
+}
+
+/// Has this thread's calls to OpenSSL be served by its default provider alone, from now on.
+///
+/// # Errors
+///
+/// Those of OpenSSL.
+pub fn leave_configuration_out() -> Result<(), ErrorStack> {
+    let context = Plain::get()?.context.as_ptr();
+    // SAFETY: the context is live until the process ends.
+    let before = unsafe { OSSL_LIB_CTX_set0_default(context) };
+    if before.is_null() { Err(ErrorStack::get()) } else { Ok(()) }
+}
+
 /// The cipher `name` of OpenSSL's default provider.
 pub fn default_cipher(name: &str) -> Result<Cipher, ErrorStack> {
-    Cipher::fetch(None, name, Some("provider=default"))
+    Cipher::fetch(Some(&Plain::get()?.context), name, None)
 }
 
 /// Which way a [`Records`] goes.

@@ -12,6 +12,7 @@ use widelane_results::{Results, Status};
 use widelane_testkit::program::without_policy;
 use widelane_testkit::rooms::{has_lanes, has_x25519};
 
+use crate::common::support::path;
 use crate::common::{stderr, widelane};
 
 /// Whether the shared objects were built beside the binary under test.
@@ -83,6 +84,65 @@ fn compares_the_embedded_server_or_names_what_is_missing() {
     assert_eq!(accelerated.room.as_ref().is_some_and(is_open), has_x25519(), "{accelerated:?}");
     let html = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
     assert!(html.contains("embedded/tls1.3/rsa2048/x25519/c64"));
+}
+
+/// A configuration of OpenSSL, and the variable that names it.
+fn configured(directory: &Path, command: &mut Command, text: &str) {
+    let file = directory.join("openssl.cnf");
+    std::fs::write(&file, format!("openssl_conf = init\n[init]\nproviders = all\n{text}")).unwrap();
+    command.env("OPENSSL_CONF", &file);
+}
+
+#[test]
+fn nothing_in_the_environment_accelerates_the_native_server() {
+    if !is_whole() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let libraries = Path::new(env!("CARGO_BIN_EXE_widelane-bench")).parent().unwrap();
+    let [provider, runtime] =
+        ["libwidelane.so", "libwidelane_runtime.so"].map(|name| libraries.join(name));
+    let short = ["--server", "s-server", "--workload", "handshake", "--tls", "1.3"];
+    let short = [&short[..], &["--connections", "1", "--pairs", "1", "--seconds", "0.1"]].concat();
+    // Whatever starts from here has our libraries, but for what is compared.
+    let mut command = widelane();
+    command.env("LD_PRELOAD", &runtime).env("WIDELANE_PROVIDER", &provider);
+    let sections = "[all]\ndefault = on\nwidelane = ours\n[on]\nactivate = 1\n";
+    let text = format!("{sections}[ours]\nmodule = {}\nactivate = 1\n", provider.display());
+    configured(directory.path(), &mut command, &text);
+    let output = compare_by(command, directory.path(), &short);
+    let said = stderr(&output);
+    if said.contains("is not installed") {
+        return;
+    }
+    assert!(has_run(&output), "{said}");
+    // A script in the place of the server does what no environment undoes.
+    let script = directory.path().join("openssl");
+    let preload = format!("LD_PRELOAD={} WIDELANE_PROVIDER={}", path(&runtime), path(&provider));
+    std::fs::write(&script, format!("#!/bin/sh\n{preload} exec /usr/bin/openssl \"$@\"\n"))
+        .unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = widelane();
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let search = format!("{}:{}", directory.path().display(), search.display());
+    command.env("PATH", search);
+    let output = compare_by(command, directory.path(), &short);
+    let said = stderr(&output);
+    assert!(!has_run(&output), "{said}");
+    for expected in ["s-server/native runs with", "libwidelane_runtime.so", "sets LD_PRELOAD"] {
+        assert!(said.contains(expected), "{expected} is missing in {said}");
+    }
+}
+
+#[test]
+fn speed_times_openssl_whatever_its_configuration_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = widelane();
+    // By this configuration OpenSSL has no algorithm at all.
+    configured(directory.path(), &mut command, "[all]\nbase = on\n[on]\nactivate = 1\n");
+    let short = ["--pairs", "1", "--seconds", "0.001", "--room", "portable", "--size", "64"];
+    let output = command.args(["speed", "--against", "openssl"]).args(short).output().unwrap();
+    assert!(has_run(&output), "{}", stderr(&output));
 }
 
 /// What is said of a group depends on whether OpenSSL has it, alone or with the provider.
