@@ -22,7 +22,7 @@ use std::time::Duration;
 use thiserror::Error;
 use widelane_classify::BuildError;
 use widelane_cpu::policy::LaneCpus;
-use widelane_cpu::{Machine, Policy};
+use widelane_cpu::{Machine, Policy, Topology};
 use widelane_meter::meter::MeterError;
 use widelane_meter::place::{self, NoSuchPlace};
 use widelane_meter::time_stamps::TimeStamps;
@@ -125,6 +125,7 @@ pub fn run(
         model: machine.model.clone(),
         hypervisor: machine.hypervisor.clone(),
         cpus: cpus.clone(),
+        cpus_online: Some(Topology::detect().cpus.len() as u32),
         workload: plan.workload.clone(),
         costs_us,
         candidates,

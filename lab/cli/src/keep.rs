@@ -28,16 +28,17 @@ impl Keep {
         self.keep(created, complete, describe, fill)
     }
 
-    /// The same, measured on a machine of which only the model and the CPUs are known.
+    /// The same, measured on a machine of which only the model is known, and it may be how many
+    /// CPUs are on line.
     pub fn elsewhere(
         &self,
         created: &str,
         complete: bool,
-        (model, cpus): (&str, usize),
+        (model, cpus): (&str, Option<u32>),
         fill: impl FnOnce(&mut Results),
     ) -> anyhow::Result<()> {
-        let known =
-            Machine { model: Some(model.to_owned()), cpus: cpus as u32, ..Machine::default() };
+        let cpus = cpus.unwrap_or_default();
+        let known = Machine { model: Some(model.to_owned()), cpus, ..Machine::default() };
         self.keep(created, complete, || Ok(known), fill)
     }
 

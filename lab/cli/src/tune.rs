@@ -1,6 +1,7 @@
 //! `widelane tune`: finds the width policy under which this machine gets most done, and writes it.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,11 +36,11 @@ pub struct Args {
     /// (docs/measure/tune.md) [default: mixed, or with --check what the file was written for]
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "replay")]
     workload: Option<String>,
-    /// The policy file to write, or to check
-    #[arg(long, value_name = "FILE", default_value = policy::SYSTEM_PATH)]
-    file: PathBuf,
-    /// Writes nothing: measures whether the file still holds, and exits with 1 if it does not, and
-    /// with 3 if that cannot be told
+    /// The policy file to write, or to check; what it says now is what others are held against
+    /// [default: /etc/widelane/policy.toml]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Writes nothing: measures whether the file still holds, and exits with 1 if it does not
     #[arg(long, conflicts_with_all = ["dry_run", "replay"])]
     check: bool,
     /// Writes nothing: prints the file instead
@@ -99,30 +100,46 @@ struct Recorded {
     record: Record,
 }
 
+impl Args {
+    /// The policy file, which is that of this system unless another one is named.
+    fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new(policy::SYSTEM_PATH))
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let writes = !args.check && !args.dry_run && args.replay.is_none();
     if writes {
-        may_write(&args.file)?;
+        may_write(args.file())?;
     }
-    let before = before(&args.file)?;
+    // A record may be of another machine, for which the file of this system says nothing.
+    let is_ours = args.replay.is_none() || args.file.is_some();
+    let before = if is_ours { Before::read(args.file())? } else { None };
     let record = match &args.replay {
         Some(path) => replay(path)?,
-        None => measure(args)?,
+        None => measure(args, before.as_ref())?,
     };
     let verdict = verdict::judge(&record);
     let fill = |results: &mut Results| fill(results, &record, &verdict);
     // What was found is shown even where it cannot be written.
     let kept = match &args.replay {
         Some(_) => {
-            let machine = (record.model.as_str(), record.cpus.len());
+            let machine = (record.model.as_str(), record.cpus_online);
             args.keep.elsewhere(&record.created, true, machine, fill)
         }
         None => args.keep.here(&record.created, true, fill),
     };
-    let text = file::render(&record, &verdict, before.as_ref());
+    let text = file::render(&record, &verdict, before.as_ref().map(|before| &before.policy));
+    let mut copy = None;
     if let Some(text) = text.as_ref().filter(|_| writes) {
-        system::write_for_all(&args.file, text)?;
+        let is_changed = matches!(verdict.decision, Decision::Change { .. });
+        if let Some(before) = before.as_ref().filter(|_| is_changed) {
+            let beside = beside(args.file());
+            system::write_for_all(&beside, &before.text)?;
+            copy = Some(beside);
+        }
+        system::write_for_all(args.file(), text)?;
     }
     if args.json {
         let sentence = file::sentence(&record, &verdict);
@@ -136,10 +153,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         output::print(&widelane_tables::show(blocks(&record, &verdict), &output::style()))?;
         if writes && !matches!(verdict.decision, Decision::CannotTell { .. }) {
-            output::print(&written(&args.file))?;
+            output::print(&written(args.file(), env::var_os(policy::PATH_VARIABLE)))?;
+        }
+        if let Some(copy) = copy {
+            output::print(&format!("The former file is {} now.", copy.display()))?;
         }
     }
-    let (status, complaint) = ending(args.check, &args.file, &record.candidates, &verdict.decision);
+    let (status, complaint) =
+        ending(args.check, args.file(), &record.candidates, &verdict.decision);
     if let Some(complaint) = complaint {
         output::complain(&anyhow!(complaint));
     }
@@ -157,7 +178,7 @@ fn ending(
         Decision::CannotTell { reason } => {
             let complaint =
                 format!("the result is inconclusive, and no file was changed: {reason}");
-            (if check { INCONCLUSIVE } else { 1 }, Some(complaint))
+            (INCONCLUSIVE, Some(complaint))
         }
         Decision::Change { candidate, .. } if check => {
             let complaint = format!(
@@ -185,12 +206,39 @@ fn may_write(path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// What the policy file at `path` says, if there is one: what is not measured stays.
-fn before(path: &Path) -> anyhow::Result<Option<Policy>> {
-    if !path.exists() {
-        return Ok(None);
+/// What a policy file says before anything is measured: others are held against it, and what is not
+/// measured stays.
+struct Before {
+    text: String,
+    policy: Policy,
+}
+
+impl Before {
+    /// Reads the file at `path`, if there is one.
+    fn read(path: &Path) -> anyhow::Result<Option<Self>> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = read(path)?;
+        Ok(Some(Before { policy: policy::parse(path, &text)?, text }))
     }
-    Ok(Some(policy::parse(path, &read(path)?)?))
+
+    /// The policy that others are held against. Lane CPUs that it sets aside have a part in that
+    /// only where they are checked or others are tried.
+    fn held(&self, args: &Args) -> Policy {
+        if args.check || args.lane_cpus.is_some() {
+            self.policy.clone()
+        } else {
+            self.policy.rooms()
+        }
+    }
+}
+
+/// Where the former file is kept.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".before");
+    beside.into()
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -205,15 +253,14 @@ fn replay(path: &Path) -> anyhow::Result<Record> {
     Ok(record)
 }
 
-fn measure(args: &Args) -> anyhow::Result<Record> {
-    let (mut held, mut workload) = (None, None);
+fn measure(args: &Args, before: Option<&Before>) -> anyhow::Result<Record> {
+    let mut workload = None;
     if args.check {
-        let text = read(&args.file).context(
+        let before = before.context(
             "there is no policy file to check; `widelane tune` writes one, and --file names it",
         )?;
-        held = Some(policy::parse(&args.file, &text)?);
-        workload = file::workload(&text)
-            .with_context(|| format!("the workload in {}", args.file.display()))?;
+        workload = file::workload(&before.text)
+            .with_context(|| format!("the workload in {}", args.file().display()))?;
     }
     if let Some(name) = &args.workload {
         workload = Some(named(name)?);
@@ -221,7 +268,7 @@ fn measure(args: &Args) -> anyhow::Result<Record> {
     let [usual, ..] = Workload::presets();
     let plan = Plan {
         workload: workload.unwrap_or(usual),
-        file: held,
+        file: before.map(|before| before.held(args)),
         lane_cpus: args.lane_cpus.clone().filter(|cpus| !cpus.is_none()),
         rounds: args.rounds,
         slice: args.seconds,
@@ -246,11 +293,11 @@ fn named(name: &str) -> anyhow::Result<Workload> {
     Workload::parse(&read(path)?).with_context(|| format!("the workload in {name}"))
 }
 
-/// Where the policy is now, and which programs obey it.
-fn written(path: &Path) -> String {
+/// Where the policy is now, and which programs obey it where a variable may name another file.
+fn written(path: &Path, named: Option<OsString>) -> String {
     let system = path == Path::new(policy::SYSTEM_PATH);
     let shown = path.display();
-    match env::var_os(policy::PATH_VARIABLE).filter(|other| !other.is_empty()) {
+    match named.filter(|other| !other.is_empty() && other != policy::AUTO) {
         Some(other) if Path::new(&other) != path => format!(
             "\nWritten to {shown}. {} names {} here, which is stronger.",
             policy::PATH_VARIABLE,
@@ -437,13 +484,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_that_tells_nothing_has_a_status_of_its_own() {
+    fn what_tells_nothing_has_a_status_of_its_own() {
         let unknown = Decision::CannotTell { reason: "too few rounds".to_owned() };
         let ends = |check, decision| ending(check, Path::new("policy.toml"), &[], decision);
         let (status, complaint) = ends(true, &unknown);
         assert_eq!((status, complaint.unwrap().contains("too few rounds")), (INCONCLUSIVE, true));
-        assert_eq!(ends(false, &unknown).0, 1);
+        assert_eq!(ends(false, &unknown).0, INCONCLUSIVE);
         assert_eq!(ends(true, &Decision::Keep { resolution: 0.01 }), (0, None));
+    }
+
+    #[test]
+    fn another_file_is_stronger_and_auto_names_none() {
+        let said = |path: &str, named: &str| written(Path::new(path), Some(named.into()));
+        let obeyed = "Written to /etc/widelane/policy.toml. Programs obey it when they start next.";
+        for named in ["", "auto", policy::SYSTEM_PATH] {
+            assert_eq!(said(policy::SYSTEM_PATH, named).trim(), obeyed, "{named:?}");
+        }
+        let stronger = "WIDELANE_POLICY names /p.toml here, which is stronger.";
+        assert!(said(policy::SYSTEM_PATH, "/p.toml").ends_with(stronger));
+        assert!(said("./p.toml", "auto").ends_with("that start with WIDELANE_POLICY=./p.toml."));
     }
 
     #[test]

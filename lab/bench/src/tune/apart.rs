@@ -77,6 +77,7 @@ mod tests {
             model: String::new(),
             hypervisor: None,
             cpus: vec![0, 1],
+            cpus_online: None,
             workload: Workload::named("packets").unwrap(),
             costs_us: Vec::new(),
             candidates: Vec::new(),

@@ -154,6 +154,7 @@ mod tests {
             model: "a CPU".to_owned(),
             hypervisor: Some("kvm".to_owned()),
             cpus: vec![0, 1],
+            cpus_online: None,
             workload: Workload::named("bulk-mixed").unwrap(),
             costs_us: vec![1.0; 2],
             candidates: vec![

@@ -17,6 +17,9 @@ pub struct Record {
     pub hypervisor: Option<String>,
     /// The CPUs that all worked at once.
     pub cpus: Vec<usize>,
+    /// How many CPUs are on line; nothing in records of before.
+    #[serde(default)]
+    pub cpus_online: Option<u32>,
     /// What they did.
     pub workload: Workload,
     /// Microseconds of one operation of each kind of work, under the first candidate.

@@ -56,6 +56,11 @@ impl Finding {
         self.gain.is_some_and(|gain| gain.low > 1.0 && gain.value >= 1.0 + GAIN_WORTH)
     }
 
+    /// Whether it loses for sure.
+    fn loses(&self) -> bool {
+        self.gain.is_some_and(|gain| gain.high < 1.0)
+    }
+
     /// Whether it may gain more than is judged to be nothing.
     fn may_gain(&self) -> bool {
         self.gain.is_none_or(|gain| gain.high > 1.0 + GAIN_MISSED_MAX)
@@ -131,15 +136,30 @@ fn from(record: &Record, survey: &[Finding]) -> Decision {
     settle(record, survey)
 }
 
-/// The decision by fresh figures: the best of the candidates that are better. If none is, they
-/// replace the survey's findings about the same candidates.
+/// The decision by fresh figures: the best of the candidates that are better by these, and were so
+/// in the survey if they had a part in it. If none is, fresh figures replace the survey's findings
+/// about the same candidates, unless they contradict them.
 fn confirmed(record: &Record, survey: &[Finding], confirmation: &[Finding]) -> Decision {
-    let better = confirmation.iter().filter(|finding| finding.gains());
+    let before = |new: &Finding| survey.iter().find(|old| old.candidate == new.candidate);
+    let better = confirmation.iter().filter(|new| new.gains());
     let best = better
+        .filter(|new| before(new).is_none_or(Finding::gains))
         .filter_map(|finding| Some((finding.candidate, finding.gain?)))
         .max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
     if let Some((candidate, gain)) = best {
         return Decision::Change { candidate, gain };
+    }
+    let contradicts = |new: &&Finding| {
+        before(new).is_some_and(|old| old.gains() && new.loses() || old.loses() && new.gains())
+    };
+    if let Some(new) = confirmation.iter().find(contradicts) {
+        let name = record.candidates[new.candidate].name();
+        let [first, second] = [before(new), Some(new)].map(|finding| finding.map_or(0.0, value));
+        let reason = format!(
+            "{name} did {first:.3} times the work at first, and {second:.3} times once more; run \
+             it again when nothing else changes on this machine"
+        );
+        return Decision::CannotTell { reason };
     }
     let is_left = |old: &&Finding| confirmation.iter().all(|new| new.candidate != old.candidate);
     let others = survey.iter().filter(is_left);

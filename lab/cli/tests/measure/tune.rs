@@ -53,13 +53,13 @@ fn what_was_found_is_kept_for_reports() {
     assert!(report("html").contains("class=\"mark worse\""));
     // What cannot be told is no answer.
     let noisy = recording("tune-packets-zen5-busy.json");
-    tune(&["--replay", &noisy, "--results", path(&kept), "--dry-run"]).code(1);
+    tune(&["--replay", &noisy, "--results", path(&kept), "--dry-run"]).code(3);
     assert!(report("html").contains("<header class=\"unknown\">"));
 }
 
 #[test]
 fn a_noisy_hour_tells_nothing_and_changes_nothing() {
-    let failure = tune(&["--replay", &recording("tune-packets-zen5-busy.json")]).code(1);
+    let failure = tune(&["--replay", &recording("tune-packets-zen5-busy.json")]).code(3);
     assert!(stderr(&failure).contains("no file was changed"), "{}", stderr(&failure));
 }
 
@@ -78,6 +78,26 @@ fn a_short_run_measures_and_never_guesses() {
     widelane_cpu::policy::parse(&file, &written).expect("what every program obeys");
     tune(&["--file", path(&file), "--check", "--rounds", "6"]).success();
     assert_eq!(fs::read_to_string(&file).unwrap(), written, "--check writes nothing");
+    // What somebody has closed stays closed where nothing is better.
+    fs::write(&file, "width_max = 256\nrooms_closed = [\"avx2\"]\nwait_max = \"2ms\"\n").unwrap();
+    let text = stdout(&tune(&arguments).success());
+    assert!(text.contains("do this work alike: file stays"), "{text}");
+    let kept = fs::read_to_string(&file).unwrap();
+    for line in ["width_max = 256", "rooms_closed = [\"avx2\"]", "wait_max = \"2ms\""] {
+        assert!(kept.contains(line), "{line} is missing in {kept}");
+    }
+}
+
+#[test]
+fn a_record_of_another_machine_is_judged_without_the_file_of_this_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.toml");
+    fs::write(&file, "wait_max = \"2ms\"\n").unwrap();
+    let recorded = recording("tune-handshakes-zen5.json");
+    let replay = ["--replay", &recorded, "--dry-run"];
+    let of = |more: &[&str]| stdout(&tune(&[&replay[..], more].concat()).success());
+    assert!(!of(&[]).contains("wait_max"));
+    assert!(of(&["--file", path(&file)]).contains("wait_max = \"2ms\""));
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn record(made: &Made) -> Record {
         model: "a CPU".to_owned(),
         hypervisor: None,
         cpus: vec![0, 1],
+        cpus_online: None,
         workload: Workload::named("mixed").unwrap(),
         costs_us: vec![1.0; 6],
         candidates: vec![
@@ -100,6 +101,27 @@ fn what_gains_once_is_not_chosen() {
     let unconfirmed = judge(&record(&Made { confirmation: &[], ..made })).decision;
     let Decision::CannotTell { reason } = unconfirmed else { panic!("{unconfirmed:?}") };
     assert!(reason.contains("never-512 looks better"), "{reason}");
+}
+
+#[test]
+fn what_was_worse_before_is_not_chosen_by_one_measurement() {
+    // An extreme is measured again only for comparison; nothing else stands in for the survey.
+    let made = Made { survey: &[1.0, 0.99, 1.03], confirmation: &[1.0, 1.015, 1.0], ..QUIET };
+    let record = record(&Made { noise: 0.004, ..made });
+    assert_eq!(finalists(&record), [2]);
+    let Decision::CannotTell { reason } = judge(&record).decision else { panic!("{record:?}") };
+    assert!(reason.starts_with("never-512 did 0.9"), "{reason}");
+    // Neither better nor worse before, it is no better for certain.
+    let made = Made { survey: &[1.0, 1.0, 1.03], confirmation: &[1.0, 1.015, 1.0], ..QUIET };
+    let decision = judge(&self::record(&Made { noise: 0.004, ..made })).decision;
+    assert!(matches!(decision, Decision::Keep { .. }), "{decision:?}");
+}
+
+#[test]
+fn a_union_that_the_survey_has_not_seen_may_be_chosen() {
+    let made = Made { survey: &[1.0, 1.02], confirmation: &[1.0, 1.02, 1.04], ..QUIET };
+    let decision = judge(&record(&made)).decision;
+    assert!(matches!(decision, Decision::Change { candidate: 2, .. }), "{decision:?}");
 }
 
 #[test]
