@@ -221,6 +221,31 @@ pub fn busy<const SETS: usize>(
     Ok(told)
 }
 
+/// What is taken from this process on one CPU while it works there.
+pub struct Taken {
+    cpu: BTreeSet<usize>,
+    stolen: Duration,
+    throttled: Duration,
+}
+
+impl Taken {
+    /// Begins to look, on `cpu`.
+    pub fn since_now(cpu: usize) -> Self {
+        let cpu = BTreeSet::from([cpu]);
+        Taken { stolen: Self::stolen(&cpu), throttled: throttled(), cpu }
+    }
+
+    /// What the hypervisor has taken since, and CPU limits, each as far as that is told.
+    pub fn until_now(&self) -> [Duration; 2] {
+        let stolen = Self::stolen(&self.cpu).saturating_sub(self.stolen);
+        [stolen, throttled().saturating_sub(self.throttled)]
+    }
+
+    fn stolen(cpu: &BTreeSet<usize>) -> Duration {
+        busy([cpu]).ok().and_then(|[busy]| busy).map_or(Duration::ZERO, |busy| busy.stolen)
+    }
+}
+
 /// Time for which CPU limits of our control group, and of those around it, have stopped them so
 /// far, summed over CPUs; none where the system does not tell.
 pub fn throttled() -> Duration {

@@ -172,7 +172,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<(), SpeedError> {
     let began = Instant::now();
-    stay_on_this_cpu();
+    stay_on_this_cpu(results);
     let entries: Vec<Entry> =
         plan.events.iter().flat_map(|event| event.heats(&plan.sizes, &plan.jobs)).collect();
     entries.iter().try_for_each(Entry::check_size)?;
@@ -381,6 +381,8 @@ fn array_mut<const N: usize>(bytes: &mut [u8]) -> &mut [u8; N] {
 
 /// Keeps the scheduler from moving this thread; where that is refused, the run is only noisier. The
 /// CPU is the scheduler's choice: the last one may be of the small cores.
-fn stay_on_this_cpu() {
-    place::roam(&[place::here()]);
+fn stay_on_this_cpu(results: &mut Results) {
+    let cpu = place::here();
+    place::roam(&[cpu]);
+    results.notes.push(format!("Timed on CPU {cpu}."));
 }

@@ -45,7 +45,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<(), SpeedError> {
     let began = Instant::now();
-    stay_on_this_cpu();
+    stay_on_this_cpu(results);
     let (sizes, too_long): (Vec<usize>, Vec<usize>) =
         plan.sizes.iter().partition(|size| **size <= RECORD_BYTES_MAX);
     if !too_long.is_empty() {

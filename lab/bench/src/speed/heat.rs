@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 use widelane_cpu::Room;
+use widelane_meter::place;
 use widelane_results::{Measurement, Pair};
 
 use super::SpeedError;
@@ -13,6 +14,7 @@ use super::contest::Runner;
 use super::libraries::{Libraries, Library};
 use super::rows::per_second;
 use crate::Observer;
+use crate::accounting::Taken;
 use crate::cycles::Clock;
 use crate::pairs::{self, Rounds};
 use crate::stats::median;
@@ -162,6 +164,7 @@ impl Heat<'_> {
         let (mut operations, mut used) = (0, Duration::ZERO);
         let (mut clocks, mut metering_s) = (Vec::new(), 0.0);
         let mut calls = 1;
+        let taken = Taken::since_now(place::here());
         let began = Instant::now();
         while used < *window {
             let (done, time) = match timed {
@@ -178,7 +181,9 @@ impl Heat<'_> {
             }
         }
         let wall_s = began.elapsed().as_secs_f64();
+        let [stolen_s, throttled_s] = taken.until_now().map(|time| time.as_secs_f64());
         let used_s = used.as_secs_f64();
+        let foreign_cpu_s = (wall_s - used_s - metering_s).max(0.0);
         let cycles = median(&clocks).map(|hz| hz * used_s / operations as f64);
         Ok(Measurement {
             subject: who.label().to_owned(),
@@ -186,7 +191,9 @@ impl Heat<'_> {
             operations,
             errors: BTreeMap::new(),
             cpu_s: used_s,
-            foreign_cpu_s: (wall_s - used_s - metering_s).max(0.0),
+            foreign_cpu_s,
+            stolen_cpu_s: stolen_s.min(foreign_cpu_s),
+            throttled_s: throttled_s.min(foreign_cpu_s),
             cycles_per_operation: cycles,
             ..Measurement::default()
         })
