@@ -290,6 +290,7 @@ impl Run<'_> {
             Some(Ok(cpus)) => {
                 let asks = self.plan.threads == Threads::All;
                 self.remark(asks.then(|| cpus.remark(cores.unwrap_or(1))));
+                self.remark(cpus.remark_on_places());
                 cpus
             }
             Some(Err(reason)) => {

@@ -96,40 +96,8 @@ pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
     if *cpu_s <= 0.0 {
         return Some(format!("{subject}: the server used no CPU time"));
     }
-    if measurement.throttled_s > THROTTLED_SHARE_MAX * wall_s {
-        let ms = measurement.throttled_s * 1e3;
-        return Some(format!(
-            "{subject}: the CPU limit of this container or service stopped its CPUs for \
-             {ms:.0} ms; raise it, or run outside"
-        ));
-    }
-    // One of two CPUs is the measure, of which a machine has more and more.
-    let is_much = |foreign_s: f64, cpus: u32| {
-        foreign_s / wall_s > FOREIGN_SHARE_MAX * f64::from(cpus.max(2)) / 2.0
-    };
-    let used = |foreign_s: f64, stolen_s: f64, what: &str| {
-        let used =
-            [("other processes used", foreign_s - stolen_s), ("the hypervisor took", stolen_s)];
-        let used = used.map(|(who, seconds)| (who, (seconds / wall_s * 100.0).round()));
-        let used = used.iter().filter(|(_, percent)| *percent > 0.0);
-        let used: Vec<String> =
-            used.map(|(who, percent)| format!("{who} {percent} % of {what}")).collect();
-        Some(format!("{subject}: {}", used.join(", ")))
-    };
-    let servers = measurement.server_cpus;
-    let cpus = servers.max(1) + measurement.client_cpus.max(1) + measurement.lane_cpus;
-    let Measurement { foreign_cpu_s, foreign_server_cpu_s, sibling_cpu_s, .. } = *measurement;
-    if is_much(foreign_cpu_s, cpus) {
-        return used(foreign_cpu_s, measurement.stolen_cpu_s, "a CPU");
-    }
-    // Clients may have so many CPUs that what the server's lacks is little of the sum.
-    if is_much(foreign_server_cpu_s, servers) {
-        let stolen = measurement.stolen_server_cpu_s;
-        return used(foreign_server_cpu_s, stolen, "a CPU of the server's");
-    }
-    // A core that does other work besides is slower, and takes more CPU time for the same.
-    if is_much(sibling_cpu_s, servers) {
-        return used(sibling_cpu_s, 0.0, "the other hardware thread of a core of the server's");
+    if let Some(disturbance) = disturbance(measurement) {
+        return Some(format!("{subject}: {disturbance}"));
     }
     // A lane process without a CPU of its own is on those of the clients, where it is not on the
     // server's.
@@ -152,6 +120,47 @@ pub(crate) fn objection(measurement: &Measurement) -> Option<String> {
         return Some(format!(
             "{subject}: of {due:.0} handshakes that were due, {operations} were finished"
         ));
+    }
+    None
+}
+
+/// Who or what took CPUs of `measurement` away, if that was too much.
+pub(crate) fn disturbance(measurement: &Measurement) -> Option<String> {
+    let wall_s = measurement.wall_s;
+    if measurement.throttled_s > THROTTLED_SHARE_MAX * wall_s {
+        let ms = measurement.throttled_s * 1e3;
+        return Some(format!(
+            "the CPU limit of this container or service stopped its CPUs for {ms:.0} ms; raise it, \
+             or run outside"
+        ));
+    }
+    // One of two CPUs is the measure, of which a machine has more and more.
+    let is_much = |foreign_s: f64, cpus: u32| {
+        foreign_s / wall_s > FOREIGN_SHARE_MAX * f64::from(cpus.max(2)) / 2.0
+    };
+    let used = |foreign_s: f64, stolen_s: f64, what: &str| {
+        let used =
+            [("other processes used", foreign_s - stolen_s), ("the hypervisor took", stolen_s)];
+        let used = used.map(|(who, seconds)| (who, (seconds / wall_s * 100.0).round()));
+        let used = used.iter().filter(|(_, percent)| *percent > 0.0);
+        let used: Vec<String> =
+            used.map(|(who, percent)| format!("{who} {percent} % of {what}")).collect();
+        Some(used.join(", "))
+    };
+    let servers = measurement.server_cpus;
+    let cpus = servers.max(1) + measurement.client_cpus.max(1) + measurement.lane_cpus;
+    let Measurement { foreign_cpu_s, foreign_server_cpu_s, sibling_cpu_s, .. } = *measurement;
+    if is_much(foreign_cpu_s, cpus) {
+        return used(foreign_cpu_s, measurement.stolen_cpu_s, "a CPU");
+    }
+    // Clients may have so many CPUs that what the server's lacks is little of the sum.
+    if is_much(foreign_server_cpu_s, servers) {
+        let stolen = measurement.stolen_server_cpu_s;
+        return used(foreign_server_cpu_s, stolen, "a CPU of the server's");
+    }
+    // A core that does other work besides is slower, and takes more CPU time for the same.
+    if is_much(sibling_cpu_s, servers) {
+        return used(sibling_cpu_s, 0.0, "the other hardware thread of a core of the server's");
     }
     None
 }

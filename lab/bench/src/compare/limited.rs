@@ -1,13 +1,15 @@
 //! Downloads under a latency limit: the highest rate at which every one ends in time.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use widelane_loadgen::{Course, Ending, Found, Goal, LoadError, Probe, attempt, search};
-use widelane_results::{Results, Row, Status, Trace};
+use widelane_loadgen::{Course, Ending, Found, Goal, Outcome, Plan, Probe, attempt, search};
+use widelane_results::{Measurement, Results, Row, Status, Trace};
 
 use super::rows::{BITS_PER_GBIT, GOODPUT_WITHIN, unaccelerated};
-use super::window::{Shape, check_replaced, load};
+use super::window::{Cpus, Edge, Shape, account, check_replaced, explain, load};
 use super::{CompareError, Run};
+use crate::pairs;
 use crate::server::{Server, ServerKind, Subject};
 
 /// Name and unit of whole downloads by time, all within the limit.
@@ -47,7 +49,9 @@ impl Run<'_> {
 /// What was found of one subject.
 struct Searched {
     subject: Subject,
-    found: Found<LoadError>,
+    found: Found<CompareError>,
+    /// Who or what took CPUs away in each probe, if that was too much.
+    disturbances: Vec<Option<String>>,
     /// Why it cannot be relied on whatever was found, if so.
     doubt: Option<String>,
 }
@@ -70,14 +74,21 @@ impl Searched {
             warm_up: load.warm_up,
             window: load.window,
         };
-        let attempt = |plan: &_, course: &_| attempt(plan, course, stop);
+        let mut disturbances = Vec::new();
+        let attempt = |plan: &Plan, course: &Course| {
+            let mut once = || watched(server, &shape.cpus, plan, course, stop);
+            let (mut outcome, mut disturbance) = once()?;
+            if disturbance.is_some() && !outcome.interrupted {
+                (outcome, disturbance) = once()?;
+            }
+            disturbances.push(disturbance);
+            Ok(outcome)
+        };
         let found = search(&load.plan(), &course, goal, attempt, |_| ());
         // A search takes the failures of a server that has died for a rate that it cannot keep.
         server.check_alive()?;
         let ending = match found.ending {
-            Ending::GivenUp(why) => {
-                return Err(CompareError::Load { server: server.name().to_owned(), why });
-            }
+            Ending::GivenUp(why) => return Err(explain(server, why)),
             Ending::Interrupted => return Err(CompareError::Interrupted),
             ending => ending,
         };
@@ -85,7 +96,7 @@ impl Searched {
         check_replaced(server, &before, &server.processes()?)?;
         let work = shape.scenario.work;
         let doubt = unaccelerated(subject, work, server.counts().as_ref(), 0);
-        Ok(Searched { subject, found, doubt })
+        Ok(Searched { subject, found, disturbances, doubt })
     }
 
     /// Gigabits per second at the rate that was kept twice.
@@ -100,8 +111,8 @@ impl Searched {
 
     /// Why there is no figure, or none to rely on.
     fn objection(&self) -> Option<(Status, String)> {
-        if let Some(doubt) = &self.doubt {
-            return Some((Status::Rejected, doubt.clone()));
+        if let Some(doubt) = self.doubt.clone().or_else(|| self.disturbance()) {
+            return Some((Status::Rejected, doubt));
         }
         match &self.found.ending {
             Ending::Rate(_) if self.found.client_bound => {
@@ -119,6 +130,16 @@ impl Searched {
         }
     }
 
+    /// What disturbed the probe that set the limit, the slowest that missed the goal, if something
+    /// did: undisturbed, it might have kept it.
+    fn disturbance(&self) -> Option<String> {
+        let probes = self.found.probes.iter().zip(&self.disturbances);
+        let missed = probes.filter(|(probe, _)| probe.missed.is_some());
+        let rate = |probe: &Probe| probe.rate.unwrap_or_default();
+        let (_, why) = missed.min_by(|(a, _), (b, _)| rate(a).total_cmp(&rate(b)))?;
+        Some(format!("where the limit was missed: {}", why.as_ref()?))
+    }
+
     /// The latencies of all probes over their rates.
     fn trace(&self, scenario: &str) -> Trace {
         let point = |probe: &Probe| Some([probe.rate?, probe.latency.as_secs_f64() * 1e6]);
@@ -134,6 +155,25 @@ impl Searched {
             points,
         }
     }
+}
+
+/// Carries out a probe; returns with its outcome who or what took CPUs away meanwhile, if that was
+/// too much.
+fn watched(
+    server: &mut Server,
+    cpus: &Cpus,
+    plan: &Plan,
+    course: &Course,
+    stop: &AtomicBool,
+) -> Result<(Outcome, Option<String>), CompareError> {
+    let (begin, began) = (Edge::observe(server, cpus, None), Instant::now());
+    let outcome = attempt(plan, course, stop)
+        .map_err(|why| CompareError::Load { server: server.name().to_owned(), why })?;
+    let wall_s = began.elapsed().as_secs_f64();
+    let end = Edge::observe(server, cpus, Some(&begin));
+    let measured = Measurement { wall_s, ..Measurement::default() };
+    let (measurement, _) = account(server, cpus, [begin, end], measured)?;
+    Ok((outcome, pairs::disturbance(&measurement)))
 }
 
 /// Adds what was found of all subjects to `results`; the first is the rival of the others.
@@ -204,10 +244,9 @@ mod tests {
     use std::time::Duration;
 
     use nix::sys::signal::{Signal, killpg};
-    use widelane_loadgen::{Outcome, Tally};
+    use widelane_loadgen::{Missed, Tally};
 
     use super::super::admission::tests::{SCENARIO, plan};
-    use super::super::window::Cpus;
     use super::super::{Download, Protection, Scenario, Work};
     use super::*;
     use crate::programs::Programs;
@@ -227,7 +266,7 @@ mod tests {
         let latency = Duration::from_millis(1);
         let probe = Probe { rate: Some(RATE), outcome, latency, missed: None };
         let found = Found { ending: Ending::Rate(RATE), probes: vec![probe], client_bound };
-        Searched { subject, found, doubt: None }
+        Searched { subject, found, disturbances: vec![None], doubt: None }
     }
 
     /// The row with a ratio, beside a native server whose clients had no more to give or had.
@@ -282,6 +321,23 @@ mod tests {
         let row = compared(false);
         assert_eq!((row.status, row.ratio), (Status::Ok, Some(1.5)));
         assert_eq!((row.ratio_low, row.ratio_high), (None, None));
+    }
+
+    #[test]
+    fn what_sets_the_limit_must_not_be_disturbed() {
+        let mut searched = searched(Subject::Native, 1_000_000, false);
+        let kept = searched.found.probes[0].clone();
+        let missed =
+            |rate: f64| Probe { rate: Some(rate), missed: Some(Missed::Latency), ..kept.clone() };
+        searched.found.probes.extend([missed(2.0 * RATE), missed(1.04 * RATE)]);
+        let neighbour = || Some("other processes used 40 % of a CPU".to_owned());
+        // What kept the goal in spite of a neighbour has kept it, and what is far above does not
+        // set the limit.
+        searched.disturbances = vec![neighbour(), neighbour(), None];
+        assert_eq!(searched.objection(), None);
+        searched.disturbances = vec![None, None, neighbour()];
+        let why = "where the limit was missed: other processes used 40 % of a CPU".to_owned();
+        assert_eq!(searched.objection(), Some((Status::Rejected, why)));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Cpus {
     pub client: Vec<usize>,
     /// Other hardware threads of the servers' cores, which neither of them uses.
     pub beside: Vec<usize>,
+    /// Whether clients have CPUs on a NUMA node where no server has one.
+    pub has_far_clients: bool,
 }
 
 /// Which hardware threads of a core are used.
@@ -60,7 +62,23 @@ impl Cpus {
         let cores = all.iter().filter(|cpu| server.contains(&cpu.index));
         let mut beside: Vec<usize> = cores.flat_map(|cpu| cpu.siblings.clone()).collect();
         beside.retain(|cpu| !server.contains(cpu) && !client.contains(cpu));
-        Cpus { server, client, beside }
+        let nodes = |of: &[usize]| -> BTreeSet<usize> {
+            all.iter().filter(|cpu| of.contains(&cpu.index)).map(|cpu| cpu.node).collect()
+        };
+        let has_far_clients = !nodes(&client).is_subset(&nodes(&server));
+        Cpus { server, client, beside, has_far_clients }
+    }
+
+    /// The remark on where servers and clients were, where that is known.
+    pub fn remark_on_places(&self) -> Option<String> {
+        let list = |cpus: &[usize]| LaneCpus::new(cpus.iter().copied());
+        let far = match self.has_far_clients {
+            true => ", in part on another NUMA node than the servers",
+            false => "",
+        };
+        let (servers, clients) = (list(&self.server), list(&self.client));
+        (!servers.is_none() && !clients.is_none())
+            .then(|| format!("Servers ran on CPUs {servers}, clients on CPUs {clients}{far}."))
     }
 
     /// The remark on hardware threads where all of them were wanted of `cores` cores.
@@ -86,18 +104,24 @@ impl Cpus {
         )
     }
 
-    /// The same as [`choose`](Self::choose), with the note in `results`.
+    /// The same as [`choose`](Self::choose), with what is to be noted in `results`.
     pub fn choose_for(results: &mut Results) -> Self {
         let (cpus, note) = Self::choose();
-        let note = note.map(str::to_owned).filter(|note| !results.notes.contains(note));
-        results.notes.extend(note);
+        for note in note.map(str::to_owned).into_iter().chain(cpus.remark_on_places()) {
+            if !results.notes.contains(&note) {
+                results.notes.push(note);
+            }
+        }
         cpus
     }
 
     /// Picks two CPUs of different cores among those allowed to us; where it could not, with a note
     /// that says so.
     pub fn choose() -> (Self, Option<&'static str>) {
-        let cpus = allowed();
+        Self::two_of(&allowed())
+    }
+
+    fn two_of(cpus: &[Cpu]) -> (Self, Option<&'static str>) {
         let (server, elsewhere) = match cpus.first() {
             Some(server) => {
                 (Some(server.index), cpus.iter().find(|cpu| !server.siblings.contains(&cpu.index)))
@@ -114,7 +138,7 @@ impl Cpus {
             (_, None, None) => (None, Some("Server and client shared the only CPU.")),
         };
         let [server, client] = [server, client].map(|cpu| cpu.into_iter().collect());
-        (Cpus::of(&cpus, server, client), note)
+        (Cpus::of(cpus, server, client), note)
     }
 
     /// `count` cores for the server, and all others for clients: of each core the first CPU, or all
@@ -166,9 +190,16 @@ impl Cpus {
     }
 }
 
-/// The CPUs that we may use.
+/// The CPUs that we may use, those that are near each other next to each other: some machines
+/// number the CPUs of two packages in turn.
 fn allowed() -> Vec<Cpu> {
-    allowed_of(Topology::detect().cpus, &place::allowed())
+    by_distance(allowed_of(Topology::detect().cpus, &place::allowed()))
+}
+
+fn by_distance(mut cpus: Vec<Cpu>) -> Vec<Cpu> {
+    let core = |cpu: &Cpu| cpu.siblings.iter().copied().min().unwrap_or(cpu.index);
+    cpus.sort_by_key(|cpu| (cpu.package, cpu.node, core(cpu), cpu.index));
+    cpus
 }
 
 /// Those of `cpus` that are allowed, if it is known which are. Where they are none of those, as in
@@ -509,7 +540,7 @@ fn drive(
 }
 
 /// A server whose processes are gone has died; that is the better story to tell.
-fn explain(server: &mut Server, error: CompareError) -> CompareError {
+pub fn explain(server: &mut Server, error: CompareError) -> CompareError {
     let gone = matches!(
         &error,
         CompareError::Server(ServerError::Accounting { source: AccountingError::Gone(_), .. })
@@ -623,6 +654,26 @@ mod tests {
             }
         }
         assert_eq!(seeds.len(), 8 * 3 * 16 * 256);
+    }
+
+    #[test]
+    fn servers_and_clients_are_on_one_node_where_cpus_are_numbered_in_turn() {
+        let place =
+            |index: usize| Cpu { node: index % 2, package: index % 2, ..cpu(index, &[index]) };
+        let cpus = by_distance((0..8).map(place).collect());
+        let (two, _) = Cpus::two_of(&cpus);
+        assert_eq!((two.server.as_slice(), two.client.as_slice()), (&[0][..], &[2][..]));
+        assert_eq!(two.remark_on_places().unwrap(), "Servers ran on CPUs 0, clients on CPUs 2.");
+        let many = Cpus::divide(&cpus, 3, Threads::First).unwrap();
+        assert_eq!((many.server.as_slice(), many.client.len()), (&[0, 2, 4][..], 5));
+        let told = many.remark_on_places().unwrap();
+        assert!(told.ends_with(", in part on another NUMA node than the servers."), "{told}");
+        // Two threads of a core stand next to each other, and the order is that of cores.
+        let threads = [[0, 2], [1, 3], [0, 2], [1, 3]];
+        let threads = threads.iter().enumerate().map(|(index, core)| cpu(index, core));
+        let order: Vec<usize> =
+            by_distance(threads.collect()).iter().map(|cpu| cpu.index).collect();
+        assert_eq!(order, [0, 2, 1, 3]);
     }
 
     #[test]
