@@ -98,6 +98,26 @@ pub(crate) fn online(root: &Path) -> Option<Vec<usize>> {
     cpu_list(&value(&root.join("cpu/online"))?)
 }
 
+/// The CPUs on line that this thread may use, as `/proc` lists them; nothing where it does not.
+pub fn allowed() -> Option<Vec<usize>> {
+    let status = fs::read_to_string("/proc/thread-self/status").ok()?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    on_line(list, online(Path::new(ROOT)).as_deref())
+}
+
+/// Of a list of CPUs those on line, as far as that is known: the kernel lists CPUs off line as
+/// allowed, too. A list without any that is allowed is not the kernel's, but one of a container
+/// that counts CPUs from 0.
+fn on_line(allowed: &str, online: Option<&[usize]>) -> Option<Vec<usize>> {
+    let mut cpus = cpu_list(allowed.trim())?;
+    if let Some(online) = online
+        && online.iter().any(|cpu| cpus.contains(cpu))
+    {
+        cpus.retain(|cpu| online.contains(cpu));
+    }
+    Some(cpus)
+}
+
 /// NUMA nodes and their CPUs.
 fn nodes(directory: &Path) -> Vec<(usize, Vec<usize>)> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
@@ -214,6 +234,19 @@ mod tests {
         assert_eq!(topology.core_count(), topology.cpus.len());
         assert_eq!((topology.package_count(), topology.node_count()), (1, 1));
         assert!(topology.caches.is_empty());
+    }
+
+    #[test]
+    fn cpus_off_line_are_not_there() {
+        let on_line = |allowed: &str, online: Option<&str>| {
+            on_line(allowed, online.and_then(cpu_list).as_deref())
+        };
+        assert_eq!(on_line("0-7\n", Some("0-2,4")), Some(vec![0, 1, 2, 4]));
+        assert_eq!(on_line("1,5", Some("0-3")), Some(vec![1]));
+        assert_eq!(on_line("0-3", None), Some(vec![0, 1, 2, 3]));
+        assert_eq!(on_line("0-1", Some("")), Some(vec![0, 1]), "what is not told is not known");
+        assert_eq!(on_line("24,26", Some("0-1")), Some(vec![24, 26]), "lxcfs counts from 0");
+        assert_eq!(on_line("", Some("0-3")), None);
     }
 
     #[test]

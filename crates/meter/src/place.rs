@@ -1,7 +1,5 @@
 //! Where a thread runs: the CPUs it may use, and staying on one of them.
 
-use std::fs;
-
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 use thiserror::Error;
@@ -21,32 +19,12 @@ pub struct NoSuchPlace {
 
 /// The CPUs on line that this thread may use, lowest first; none where the system does not tell.
 pub fn allowed() -> Vec<usize> {
-    told().unwrap_or_else(|| {
+    // The system call refuses sets that are smaller than the kernel's, which may be larger than
+    // libc's.
+    topology::allowed().unwrap_or_else(|| {
         let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
         (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
     })
-}
-
-/// The same by `/proc`, which lists any number of CPUs; the system call refuses sets that are
-/// smaller than the kernel's, which may be larger than libc's.
-fn told() -> Option<Vec<usize>> {
-    let status = fs::read_to_string("/proc/thread-self/status").ok()?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
-    on_line(list, online.as_deref())
-}
-
-/// Of a list of CPUs those on line, as far as that is known: the kernel lists CPUs off line as
-/// allowed, too. A list without any that is allowed is not the kernel's, but one of a container
-/// that counts CPUs from 0.
-fn on_line(allowed: &str, online: Option<&str>) -> Option<Vec<usize>> {
-    let mut cpus = topology::cpu_list(allowed.trim())?;
-    if let Some(online) = online.and_then(|list| topology::cpu_list(list.trim()))
-        && online.iter().any(|cpu| cpus.contains(cpu))
-    {
-        cpus.retain(|cpu| online.contains(cpu));
-    }
-    Some(cpus)
 }
 
 /// Keeps this thread on `cpu`.
@@ -99,17 +77,7 @@ mod tests {
         let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
         let by_call: Vec<usize> =
             (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap()).collect();
-        assert_eq!(told(), Some(by_call));
-    }
-
-    #[test]
-    fn cpus_off_line_are_not_there() {
-        assert_eq!(on_line("0-7\n", Some("0-2,4\n")), Some(vec![0, 1, 2, 4]));
-        assert_eq!(on_line("1,5", Some("0-3")), Some(vec![1]));
-        assert_eq!(on_line("0-3", None), Some(vec![0, 1, 2, 3]));
-        assert_eq!(on_line("0-1", Some("")), Some(vec![0, 1]), "what is not told is not known");
-        assert_eq!(on_line("24,26", Some("0-1")), Some(vec![24, 26]), "lxcfs counts from 0");
-        assert_eq!(on_line("", Some("0-3")), None);
+        assert_eq!(topology::allowed(), Some(by_call));
     }
 
     #[test]

@@ -18,9 +18,9 @@ pub struct LaneCpus(Vec<usize>);
 #[error("lane CPUs are a list such as 3 or 2,4-7, or none, not {0:?}")]
 pub struct UnknownLaneCpus(pub String);
 
-/// Lane CPUs that this machine does not have.
+/// Lane CPUs that are not there to be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no CPU {missing} to set aside; the CPUs of this machine are {present}")]
+#[error("there is no CPU {missing} to set aside; the CPUs to choose from are {present}")]
 pub struct MissingLaneCpu {
     /// The first CPU that is not there.
     pub missing: usize,
@@ -62,9 +62,16 @@ impl LaneCpus {
         }
     }
 
-    /// The CPUs that are online; nothing where the system does not say.
+    /// The CPUs that are online, for services, which have a choice of their own; nothing where the
+    /// system does not say.
     pub fn online() -> Option<Self> {
         topology::online(Path::new(topology::ROOT)).map(LaneCpus::new)
+    }
+
+    /// The CPUs that this process, and whatever it starts, may use; nothing where the system does
+    /// not say.
+    pub fn allowed() -> Option<Self> {
+        topology::allowed().map(LaneCpus::new)
     }
 }
 
@@ -134,7 +141,11 @@ mod tests {
         let present = LaneCpus::new(0..4);
         assert_eq!(LaneCpus::new([1, 3]).check(&present), Ok(()));
         let error = LaneCpus::new([2, 9]).check(&present).unwrap_err().to_string();
-        assert_eq!(error, "there is no CPU 9 to set aside; the CPUs of this machine are 0-3");
-        assert!(LaneCpus::online().is_some_and(|online| online.check(&online).is_ok()));
+        assert_eq!(error, "there is no CPU 9 to set aside; the CPUs to choose from are 0-3");
+        let [online, allowed] = [LaneCpus::online(), LaneCpus::allowed()].map(Option::unwrap);
+        assert!(!allowed.is_none());
+        // A container may count the CPUs that are online from 0.
+        let counts_alike = online.cpus().iter().any(|cpu| allowed.cpus().contains(cpu));
+        assert!(allowed.check(&online).is_ok() || !counts_alike, "{allowed} of {online}");
     }
 }

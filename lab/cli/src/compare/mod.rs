@@ -317,8 +317,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.check_groups()?;
     args.check_client_certificates(&programs)?;
     args.check_servers(&programs)?;
-    if let (Some(cpus), Some(online)) = (&args.lane_cpus, LaneCpus::online()) {
-        cpus.check(&online)?;
+    if let (Some(cpus), Some(allowed)) = (&args.lane_cpus, LaneCpus::allowed()) {
+        cpus.check(&allowed)?;
     }
     if let Some(Rival::HaproxyAwsLc) = args.rival {
         args.find_haproxy_aws_lc(&mut programs)?;
