@@ -36,6 +36,13 @@ impl Plan {
     }
 }
 
+/// CPUs that are recorded at most where all of them work: a round's ratio is their median.
+const RECORDED_MAX: usize = 32;
+
+/// Windows of a visit, about, and those that a recording has at most: 4 GiB.
+const WINDOWS_PER_VISIT: usize = 200;
+const WINDOWS_MAX: usize = (4 << 30) / size_of::<Sample>();
+
 /// The fact of a recording that tells why nothing was measured on all cores, though it was to be.
 pub const NOT_ON_ALL: &str = "not_on_all";
 
@@ -53,6 +60,8 @@ pub fn run(
     let (subjects, missing): (Vec<Subject>, Vec<Subject>) =
         plan.subjects.iter().partition(|subject| subject.missing().is_none());
     let on_all_cores = plan.on_all_cores && allowed.len() > 1;
+    let recorded = if on_all_cores { 1 + recorded(allowed).count() } else { 1 };
+    check_size(plan.rounds as usize, recorded * subjects.len())?;
     let visits = (subjects.len() * plan.rounds as usize) as u64;
     let steps = if on_all_cores { 2 * visits } else { visits };
     let budget = Budget::new(watcher, plan.seconds * if on_all_cores { 0.6 } else { 1.0 });
@@ -76,6 +85,23 @@ pub fn run(
     recording("map", facts, samples)
 }
 
+/// Those of `cpus` that are recorded: of many every so manieth, by an odd number, as CPUs of two
+/// packages may be numbered in turn.
+fn recorded(cpus: &[usize]) -> impl Iterator<Item = usize> {
+    let step = cpus.len().div_ceil(RECORDED_MAX) | 1;
+    cpus.iter().copied().step_by(step)
+}
+
+/// Makes sure that what is recorded of visits in each round will not take all memory.
+fn check_size(rounds: usize, visits: usize) -> Result<(), ExperimentError> {
+    let each = visits * WINDOWS_PER_VISIT;
+    if each * rounds <= WINDOWS_MAX {
+        return Ok(());
+    }
+    let gib = (each * rounds * size_of::<Sample>()) as f64 / f64::from(1 << 30);
+    Err(ExperimentError::TooLarge { rounds, gib, most: WINDOWS_MAX / each })
+}
+
 /// Every subject on all CPUs at the same time.
 fn on_all(
     subjects: &[Subject],
@@ -94,11 +120,12 @@ fn on_all(
         let work = |(cpu, member): (usize, Member)| {
             scope.spawn(move || {
                 let bench = Bench::on(machine, cpu, cpus.len());
+                let is_recorded = recorded(cpus).any(|recorded| recorded == cpu);
                 // A thread without a meter must not leave the others waiting for it.
                 if !member.all(bench.is_ok()) {
                     return bench.map(|_| Vec::new());
                 }
-                let mut bench = bench?;
+                let mut bench = Bench { is_recorded, ..bench? };
                 bench.visit_all(subjects, rounds, |done| member.agree(|| goes_on(done)));
                 bench.finish()
             })
@@ -177,3 +204,31 @@ const BURST_US: f64 = 50.0;
 
 /// How long the bursts of one round are together.
 const BURSTS_US: f64 = 2500.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_cpus_some_of_each_package_are_recorded() {
+        let of = |count: usize| recorded(&(0..count).collect::<Vec<_>>()).collect::<Vec<_>>();
+        for few in [2, RECORDED_MAX] {
+            assert_eq!(of(few), (0..few).collect::<Vec<_>>());
+        }
+        for many in [33, 64, 256, 1024] {
+            let recorded = of(many);
+            assert!((8..=RECORDED_MAX).contains(&recorded.len()), "{many}: {recorded:?}");
+            assert!(recorded.iter().any(|cpu| cpu % 2 == 1), "{many}: {recorded:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_not_fit_into_memory_is_refused() {
+        let (usual, all) = (Plan::full(), 1 + RECORDED_MAX);
+        let rounds = usual.rounds as usize;
+        assert!(check_size(rounds, all * usual.subjects.len()).is_ok());
+        assert!(check_size(1000, 2 * usual.subjects.len()).is_ok());
+        let error = check_size(1000, all * usual.subjects.len()).unwrap_err().to_string();
+        assert!(error.contains("GiB of memory; give at most"), "{error}");
+    }
+}

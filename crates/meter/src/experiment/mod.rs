@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
-use widelane_cpu::Machine;
 use widelane_cpu::clock::now_ns;
+use widelane_cpu::{Machine, Topology};
 
 use crate::chain::time_stamp;
 use crate::estimate::median;
@@ -54,6 +54,16 @@ pub enum ExperimentError {
         /// Where the thread is now.
         to: usize,
     },
+    /// What it would record is too much for memory.
+    #[error("{rounds} rounds would take {gib:.0} GiB of memory; give at most {most} --rounds")]
+    TooLarge {
+        /// The rounds.
+        rounds: usize,
+        /// What they take.
+        gib: f64,
+        /// How many would do.
+        most: usize,
+    },
     /// Nothing that it wants to try exists on this machine.
     #[error("{0}")]
     NotApplicable(String),
@@ -70,6 +80,8 @@ struct Bench {
     meter: Meter,
     cpu: usize,
     cores: usize,
+    /// Whether what it does is kept: of many CPUs that do the same, some are enough.
+    is_recorded: bool,
     samples: Vec<Sample>,
 }
 
@@ -86,7 +98,7 @@ impl Bench {
     fn on(machine: &Machine, cpu: usize, cores: usize) -> Result<Self, ExperimentError> {
         place::stay_on(cpu)?;
         let meter = Meter::new(machine).map_err(|why| ExperimentError::Meter { cpu, why })?;
-        Ok(Bench { meter, cpu, cores, samples: Vec::new() })
+        Ok(Bench { meter, cpu, cores, is_recorded: true, samples: Vec::new() })
     }
 
     /// Takes `count` windows of `window_us`, one every `every_us`, with chain in between.
@@ -144,6 +156,9 @@ impl Bench {
     }
 
     fn keep(&mut self, label: Label<'_>, window: Window, work: f64) {
+        if !self.is_recorded {
+            return;
+        }
         let Label { subject, round, phase } = label;
         let (cpu, cores) = (self.cpu, self.cores);
         let (subject, Window { begin, end }) = (Arc::clone(subject), window);
@@ -199,7 +214,7 @@ fn calibrate(us: f64, mut run: impl FnMut(u64) -> f64) -> (u64, f64) {
 /// What every recording says of the machine.
 fn facts(machine: &Machine, bench: &Bench) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
-    let unknown = || "unknown".to_owned();
+    let none = || "none".to_owned();
     let meter = bench.meter;
     vec![
         fact("cpu", bench.cpu.to_string()),
@@ -208,7 +223,8 @@ fn facts(machine: &Machine, bench: &Bench) -> Vec<(String, String)> {
         fact("self_check", format!("{:.3}", meter.self_check().ratio)),
         fact("model", machine.model.clone()),
         fact("vendor", machine.signature.vendor.clone()),
-        fact("hypervisor", machine.hypervisor.clone().unwrap_or_else(unknown)),
+        fact("hypervisor", machine.hypervisor.clone().unwrap_or_else(none)),
+        fact("online", Topology::detect().cpus.len().to_string()),
     ]
 }
 

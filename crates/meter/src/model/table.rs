@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// The core of a CPU with so many cores active, for code that asks for level 0 and for `level`;
-    /// `ambient_mhz` stands in for a limit at level 0.
+    /// `ambient_mhz` stands for the limit at level 0, above which no other level is.
     ///
     /// # Errors
     ///
@@ -139,8 +139,9 @@ impl Table {
             let by_fall = || Some(ambient? - generation.falls?[licence]);
             let own = if licence == 0 { ambient } else { cpu.limit(licence, cores) };
             let limit = own.or_else(by_fall).filter(|mhz| *mhz > 0.0 && is_sound(*mhz));
-            *mhz = limit
+            let limit = limit
                 .ok_or_else(|| ModelError::NoLimit { cpu: name.to_owned(), level: licence })?;
+            *mhz = limit.min(ambient.unwrap_or(limit));
         }
         Ok(Core {
             mhz,

@@ -178,6 +178,9 @@ fn what_was_never_published_is_said_and_not_invented() {
     assert!(error("Pentium", 0, None).contains("Xeon Silver 4116"));
     let zen = table.core("EPYC Zen 5", 8, 2, Some(3600.0)).unwrap();
     assert_eq!((zen.mhz[0], zen.mhz[2], zen.hold_us), (3600.0, 3600.0, 0.0));
+    // What does not reach its limit without wide registers does not reach another one with them.
+    let slow = table.core("Xeon Platinum 8280", 28, 2, Some(1500.0)).unwrap();
+    assert_eq!((slow.mhz[0], slow.mhz[2]), (1500.0, 1500.0));
     let own = "[[cpu]]\nname = \"mine\"\ngeneration = \"skylake-sp\"\ncores = 8\n\
         limits = [{ licence = 0, cores = 8, mhz = 3000, source = \"registers\" }]\n";
     let own = Table::parse(own).unwrap().core("mine", 4, 0, None).unwrap();

@@ -41,7 +41,11 @@ impl Source for PerfSource {
             best = Some(best.map_or(hz, |best| best.max(hz)));
         }
         best.filter(|hz| *hz > 1e8).ok_or_else(|| {
-            Unavailable("the counter stands still; the hypervisor does not run it".to_owned())
+            Unavailable(
+                "the counter stands still: the hypervisor does not run it, or it does not count \
+                 on this CPU, as of two kinds of cores"
+                    .to_owned(),
+            )
         })
     }
 }

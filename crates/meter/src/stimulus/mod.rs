@@ -126,6 +126,13 @@ impl Subject {
         (1..=8).map(|quarters| Subject::Density { quarters }).collect()
     }
 
+    /// Dense multiplications in the widest registers that this CPU has.
+    pub fn widest() -> Subject {
+        let of = |width| Subject::Instruction(Instruction::Vfmadd213pd, width);
+        let has = |subject: &Subject| subject.missing().is_none();
+        [Width::W512, Width::W256].map(of).into_iter().find(has).unwrap_or(of(Width::W512))
+    }
+
     /// The subject with this name.
     pub fn named(name: &str) -> Option<Subject> {
         let mut all = Subject::catalogue();

@@ -127,6 +127,9 @@ const HOLD_BIN_US: f64 = 100.0;
 /// On CPUs with licences, an ambient clock this close to the nominal one hides a cap.
 const HEADROOM: f64 = 1.03;
 
+/// How far a clock that is fixed may be off the nominal one.
+const STEADY: f64 = 0.01;
+
 /// Judges a recording of the map experiment.
 ///
 /// # Errors
@@ -252,9 +255,7 @@ impl Evidence {
                 self.ratios.len(),
             )),
             (Some(ratio), Some(mhz)) if ratio.is_below(1.0 - fall) => Verdict::CappedAt { mhz },
-            (Some(_), _) if hidden => cannot_tell(
-                "the ambient clock is as low as a cap would be; try at another hour".to_owned(),
-            ),
+            (Some(_), _) if hidden => cannot_tell(self.why_hidden(tsc_hz)),
             // An unsteady control raises what a cap takes, and lowers nothing of what is free.
             (Some(ratio), _) if !ratio.is_above(1.0 - FALL_MIN) => cannot_tell(format!(
                 "the ratio lies between {:.3} and {:.3}: the clock was unsteady",
@@ -282,6 +283,21 @@ impl Evidence {
             hold_us: self.hold_us.filter(|_| capped),
             verdict,
         }
+    }
+}
+
+impl Evidence {
+    /// Why a cap would not show, and what helps.
+    fn why_hidden(&self, tsc_hz: f64) -> String {
+        let is_nominal = |mhz: &f64| (mhz * 1e6 / tsc_hz - 1.0).abs() <= STEADY;
+        match self.ambient_mhz.iter().all(is_nominal) {
+            true => {
+                "the ambient clock is always the nominal one, and a cap would not show: turbo \
+                     seems to be off"
+            }
+            false => "the ambient clock is as low as a cap would be; try at another hour",
+        }
+        .to_owned()
     }
 }
 

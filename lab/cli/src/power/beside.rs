@@ -8,7 +8,7 @@ use widelane_meter::verdict::pairs::{self, Comparison};
 use widelane_results::{Results, Status};
 use widelane_tables::{Block, Kind, Table};
 
-use super::{Common, Part, clock_rows, limits, mhz, tone_of};
+use super::{Common, Part, clock_rows, limits, measured_on, mhz, tone_of};
 use crate::keep::{answer, row};
 
 /// Compares heavy 256-bit code on one hyper-thread with light 512-bit code on its sibling
@@ -41,8 +41,10 @@ pub fn sibling(args: &SiblingArgs) -> anyhow::Result<ExitCode> {
         .common
         .recording("sibling", |machine, watcher| sibling::run(&plan, machine, watcher))?;
     let found = pairs::sibling(&recorded.recording)?;
+    let mut blocks = blocks(&found, "Instructions/s");
+    blocks.extend(measured_on(&recorded.recording).map(Block::Text));
     let written = args.common.keep(recorded, |results| fill(results, "power/sibling", &found));
-    args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Instructions/s"))], written)
+    args.common.answer(tone_of(&found.verdict), &found, vec![Part::Blocks(blocks)], written)
 }
 
 /// Runs `speculation`.
@@ -53,8 +55,10 @@ pub fn speculation(args: &SpeculationArgs) -> anyhow::Result<ExitCode> {
         .common
         .recording("speculation", |machine, watcher| speculation::run(plan, machine, watcher))?;
     let found = pairs::speculation(&recorded.recording)?;
+    let mut blocks = blocks(&found, "Sites/s");
+    blocks.extend(measured_on(&recorded.recording).map(Block::Text));
     let written = args.common.keep(recorded, |results| fill(results, "power/speculation", &found));
-    args.common.answer(&found, vec![Part::Blocks(blocks(&found, "Sites/s"))], written)
+    args.common.answer(tone_of(&found.verdict), &found, vec![Part::Blocks(blocks)], written)
 }
 
 fn blocks(found: &Comparison, pace: &str) -> Vec<Block> {

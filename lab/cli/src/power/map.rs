@@ -12,7 +12,7 @@ use widelane_meter::verdict::map::{Advice, Finding, Map, Verdict, judge};
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
-use super::{Common, Part, clock_rows, limits, mhz};
+use super::{Common, Part, clock_rows, limits, measured_on, mhz};
 use crate::keep::{answer, row as result};
 
 /// Maps what every instruction class and every kernel costs the clock
@@ -56,16 +56,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let sources = sources(recording);
     let model = recording.fact("model").unwrap_or("unknown").to_owned();
     let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
-    let blocks = blocks(&map, &model, cpus.unwrap_or(1), &sources);
+    let mut blocks = blocks(&map, &model, cpus.unwrap_or(1), &sources);
+    blocks.extend(measured_on(recording).map(Block::Text));
+    let (tone, cpu) = (lead(&map).0, recording.number("cpu").map(|cpu| cpu as usize));
     let written = args.common.keep(recorded, |results| fill(results, &map));
-    let answer = Told { model: &model, sources: &sources, map: &map };
-    args.common.answer(&answer, vec![Part::Blocks(blocks)], written)
+    let answer = Told { model: &model, cpu, sources: &sources, map: &map };
+    args.common.answer(tone, &answer, vec![Part::Blocks(blocks)], written)
 }
 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Told<'a> {
     model: &'a str,
+    /// The CPU that was measured alone.
+    cpu: Option<usize>,
     sources: &'a [Answer],
     #[serde(flatten)]
     map: &'a Map,

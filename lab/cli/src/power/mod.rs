@@ -23,6 +23,7 @@ use widelane_cli::{output, system};
 use widelane_cpu::Machine;
 use widelane_meter::experiment::{ExperimentError, Watcher};
 use widelane_meter::place;
+use widelane_meter::stimulus::Subject;
 use widelane_meter::trace::Recording;
 use widelane_meter::verdict::Ratio;
 use widelane_results::{Results, Row, Status};
@@ -33,6 +34,8 @@ use crate::measure;
 use crate::targets::WrittenFile;
 
 /// Measures what vector width costs the clock of this machine, without privilege
+///
+/// Exits with 3 where a measurement does not tell.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -121,12 +124,16 @@ impl Common {
         // Recordings of before do not tell when they were made.
         let created = recording.fact(CREATED).unwrap_or_default();
         let complete = recording.fact(INTERRUPTED).is_none();
+        let fill = |results: &mut Results| {
+            fill(results);
+            results.notes.extend(measured_on(&recording));
+        };
         let kept = if self.replay.is_none() {
             self.keep.here(created, complete, fill)
         } else {
-            let cpus = recording.fact("cpus").and_then(|cpus| cpus.parse().ok());
+            let cpus = recording.fact("online").and_then(|cpus| cpus.parse().ok());
             let model = recording.fact("model").unwrap_or("unknown");
-            self.keep.elsewhere(created, complete, (model, cpus.unwrap_or(1)), fill)
+            self.keep.elsewhere(created, complete, (model, cpus), fill)
         };
         let is_over = complete || self.replay.is_some();
         let ended = if is_over { Ok(()) } else { Err(anyhow!("interrupted")) };
@@ -134,15 +141,17 @@ impl Common {
     }
 
     /// Prints an answer, as JSON or in parts for the reader, even where the experiment or what was
-    /// to be `written` did not come to its end.
+    /// to be `written` did not come to its end. The status tells whether it is an answer.
     fn answer(
         &self,
+        tone: Tone,
         answer: &impl Serialize,
         parts: Vec<Part>,
         written: anyhow::Result<()>,
     ) -> anyhow::Result<ExitCode> {
         let printed = print(self.json, answer, parts)?;
-        written.map(|()| printed)
+        let is_told = tone != Tone::Unknown;
+        written.map(|()| if is_told { printed } else { ExitCode::from(measure::INCONCLUSIVE) })
     }
 }
 
@@ -150,6 +159,18 @@ impl Common {
 /// `asked` for, however long they take, or the `usual` number within the usual time.
 fn limits(asked: Option<u32>, (usual, seconds): (u32, f64)) -> (u32, f64) {
     asked.map_or((usual, seconds), |rounds| (rounds, f64::INFINITY))
+}
+
+/// The subject that was `asked` for, or else the one that costs most here.
+fn subject(asked: Option<&str>) -> anyhow::Result<Subject> {
+    let Some(name) = asked else { return Ok(Subject::widest()) };
+    Subject::named(name)
+        .ok_or_else(|| anyhow!("there is no subject {name:?}; `widelane power map` lists them"))
+}
+
+/// The CPU that a recording is of, in words.
+fn measured_on(recording: &Recording) -> Option<String> {
+    Some(format!("Measured on CPU {}.", recording.fact("cpu")?))
 }
 
 /// A recording, and whether it was written where that was wanted.

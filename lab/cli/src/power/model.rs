@@ -28,7 +28,8 @@ pub struct Args {
     /// Turbo limits of your own, in the form of cpus.toml
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
-    /// The clock of scalar code with these cores active, where no limit is published
+    /// The clock of scalar code with these cores active, where no limit is published or this
+    /// machine does not reach it
     #[arg(long, value_name = "MHZ", value_parser = clock_mhz)]
     ambient_mhz: Option<f64>,
     /// The workload, in the form of handshakes.toml; handshakes by default

@@ -2,14 +2,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use widelane_meter::experiment::transitions::{self, Plan};
-use widelane_meter::stimulus::Subject;
 use widelane_meter::verdict::transitions::{Transition, judge};
 use widelane_results::Results;
 use widelane_tables::{Block, Tone};
 
-use super::{Common, Part, limits, plot};
+use super::{Common, Part, limits, measured_on, plot, subject};
 use crate::keep::{answer, row, trace};
 
 /// Times the way up to a licence and the way back, at microsecond resolution
@@ -17,9 +15,10 @@ use crate::keep::{answer, row, trace};
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// The heavy code, a subject of `power map`
-    #[arg(long, value_name = "NAME", default_value = "vfmadd213pd-512", conflicts_with = "replay")]
-    subject: String,
+    /// The heavy code, a subject of `power map` [default: vfmadd213pd-512, or -256 where
+    /// the CPU has no more]
+    #[arg(long, value_name = "NAME", conflicts_with = "replay")]
+    subject: Option<String>,
     /// Trials to average [default: 200, or as many as begin in 40 s]
     #[arg(long, value_parser = clap::value_parser!(u32).range(6..=10_000),
           conflicts_with = "replay")]
@@ -28,9 +27,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Some(subject) = Subject::named(&args.subject) else {
-        bail!("there is no subject {:?}; `widelane power map` lists them", args.subject);
-    };
+    let subject = subject(args.subject.as_deref())?;
     let (trials, seconds) = limits(args.trials, (200, 40.0));
     let plan = Plan { subject, trials, seconds };
     let recorded = args
@@ -38,13 +35,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .recording("transitions", |machine, watcher| transitions::run(&plan, machine, watcher))?;
     let found = judge(&recorded.recording)?;
     let (tone, lead, detail) = told(&found);
+    let mut blocks = vec![Block::Lead(tone, lead.clone())];
+    blocks.extend(measured_on(&recorded.recording).map(Block::Text));
     let written = args.common.keep(recorded, |results| {
-        results.answer = answer(tone, lead.clone(), detail);
+        results.answer = answer(tone, lead, detail);
         found.iter().for_each(|transition| fill(results, transition));
     });
-    let mut parts = vec![Part::Blocks(vec![Block::Lead(tone, lead)])];
+    let mut parts = vec![Part::Blocks(blocks)];
     found.iter().for_each(|transition| parts.extend(traces(transition)));
-    args.common.answer(&found, parts, written)
+    args.common.answer(tone, &found, parts, written)
 }
 
 /// What was found, in words and in detail.

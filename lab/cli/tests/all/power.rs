@@ -30,6 +30,8 @@ fn a_map_is_judged_again_from_its_recording() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["advice"]["advice"], "nothing-to-do");
     assert_eq!(json["findings"][0]["subject"], "scalar");
+    let cpu = format!("Measured on CPU {}.", json["cpu"]);
+    assert!(text.contains(&cpu), "{cpu} is missing in:\n{text}");
     assert_eq!(json["findings"][0]["verdict"]["verdict"], "free");
 }
 
@@ -171,7 +173,7 @@ fn too_few_trials_are_an_answer_and_leave_results() {
     let lines: Vec<&str> = recorded.lines().filter(is_early).collect();
     std::fs::write(&few, lines.join("\n")).unwrap();
     let [few, kept] = [&few, &kept].map(|path| path.to_str().unwrap());
-    let text = stdout(&power(&["transitions", "--replay", few, "--results", kept]).success());
+    let text = stdout(&power(&["transitions", "--replay", few, "--results", kept]).code(3));
     assert!(text.starts_with("Cannot tell: fewer than six trials"), "{text}");
     assert!(std::fs::read_to_string(kept).unwrap().contains("Cannot tell"));
 }
