@@ -288,7 +288,9 @@ impl<'a> Run<'a> {
         let mut taken = Vec::new();
         let own = self.queues[index].waiting.len().min(lanes);
         self.queues[index].take(own, &mut taken);
-        for step in 1..self.queues.len() {
+        // Only those who combine leave any.
+        let others = if self.model.combined { self.queues.len() } else { 1 };
+        for step in 1..others {
             let other = (index + step) % self.queues.len();
             let queue = &mut self.queues[other];
             queue.take(queue.left.min(lanes - taken.len()), &mut taken);
