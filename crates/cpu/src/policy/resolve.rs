@@ -197,10 +197,11 @@ pub enum PolicyError {
 /// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
 /// in either direction. `WIDELANE_POLICY=auto` names no file: what the operator's file leaves open,
 /// or everything where there is none, is then chosen from. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE`,
-/// `WIDELANE_LANE_CPUS` and `WIDELANE_LANE_USER` stand for what a file says of waiting, combining,
-/// lane CPUs and their process. `WIDELANE_LANE_MAX_SIMD_BITWIDTH` does for the lane process what
-/// the other width does for all; where it is set, that one is for the workers alone. Variables that
-/// are set but empty count as unset.
+/// `WIDELANE_LANE_CPUS`, `WIDELANE_LANE_USER` and `WIDELANE_ENGINE` stand for what a file says of
+/// waiting, combining, lane CPUs, their process and what does private-key operations.
+/// `WIDELANE_LANE_MAX_SIMD_BITWIDTH` does for the lane process what the other width does for all;
+/// where it is set, that one is for the workers alone. Variables that are set but empty count as
+/// unset.
 pub fn resolve(inputs: &Inputs) -> Result<Resolved, PolicyError> {
     if let Some(policy) = &inputs.argument {
         let (variables, narrowed_by) = (Vec::new(), Vec::new());
