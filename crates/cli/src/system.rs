@@ -84,6 +84,15 @@ pub fn set_on_signals(flag: &Arc<AtomicBool>, signals: &[c_int]) -> io::Result<(
     Ok(())
 }
 
+/// A word as a shell takes it.
+pub fn in_shell(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,%@+".contains(char);
+    match word.chars().all(is_plain) && !word.is_empty() {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// A path as seen from inside of the system in the directory `root`.
 pub fn within(root: &Path, path: &Path) -> PathBuf {
     match path.strip_prefix(root) {
@@ -264,6 +273,15 @@ mod tests {
         let root = Path::new("/mnt");
         assert_eq!(within(root, Path::new("/mnt/etc/p.toml")), Path::new("/etc/p.toml"));
         assert_eq!(within(root, Path::new("/etc/p.toml")), Path::new("/etc/p.toml"));
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_change_them() {
+        for (word, expected) in
+            [("haproxy@web", "haproxy@web"), ("a b", "'a b'"), ("it's;", r"'it'\''s;'"), ("", "''")]
+        {
+            assert_eq!(in_shell(word), expected);
+        }
     }
 
     #[test]

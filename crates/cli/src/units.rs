@@ -17,6 +17,25 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is no time such as 500ms, 10s or 2m, of a day at most"))
 }
 
+/// Reads a time that is longer than nothing.
+pub fn some_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() {
+        Err("give a time longer than 0, such as 90s or 10m".to_owned())
+    } else {
+        Ok(time)
+    }
+}
+
+/// A time as people say it, in whole seconds: `9 s`, `4 min 10 s`, `2 h`.
+pub fn words(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "min"), (seconds % 60, "s")];
+    let parts = parts.iter().filter(|(number, _)| *number > 0);
+    let words: Vec<_> = parts.map(|(number, unit)| format!("{number} {unit}")).collect();
+    if words.is_empty() { "less than 1 s".to_owned() } else { words.join(" ") }
+}
+
 /// A window length: long enough to hold handshakes, short enough to end.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || "expected seconds between 0.05 and 600".to_owned();
@@ -79,6 +98,21 @@ mod tests {
         for wrong in ["", "M", "-1", "1T", "99999999G"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn times_are_said_in_the_units_that_occur() {
+        for (seconds, expected) in [
+            (0.2, "less than 1 s"),
+            (9.0, "9 s"),
+            (60.0, "1 min"),
+            (250.4, "4 min 10 s"),
+            (7200.0, "2 h"),
+            (86_399.9, "24 h"),
+        ] {
+            assert_eq!(words(Duration::from_secs_f64(seconds)), expected);
+        }
+        assert!(some_time("0").is_err() && some_time("1s").is_ok());
     }
 
     #[test]

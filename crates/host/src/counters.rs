@@ -119,6 +119,9 @@ counts! {
         /// Which policy a process chose, where it chooses; of several processes summed that of
         /// none.
         choice: Option<Choice>,
+        /// Until when a process leaves all operations to OpenSSL, in ns of `CLOCK_MONOTONIC`: 0 for
+        /// not at all, `u64::MAX` for good; of several processes summed that of none.
+        off_until_ns: u64,
         /// Each cipher, by its number.
         by_cipher: [CipherCounts; CipherKind::ALL.len()],
         /// Each kind of operation apart, by its number.
@@ -263,6 +266,7 @@ impl Counts {
             counts.lanes = KindCounts::parse(&first, kind).lanes;
         }
         counts.choice = Choice::parse(&first);
+        counts.off_until_ns = first.u64(offset_of!(Counters, off_until_ns));
         Some((counts, claim))
     }
 
@@ -294,7 +298,7 @@ impl Counts {
     }
 
     fn fields_mut(&mut self) -> impl Iterator<Item = &mut u64> {
-        let (named, (_, fills, runs, waits, _, ciphers, kinds)) = self.split_mut();
+        let (named, (_, fills, runs, waits, _, _, ciphers, kinds)) = self.split_mut();
         let ciphers = ciphers
             .iter_mut()
             .flat_map(|cipher| cipher.messages_by_room.iter_mut().chain([&mut cipher.bytes]));
@@ -501,6 +505,17 @@ mod tests {
         let mut rest = &bytes[..];
         let (read, _) = Counts::read_with_claim(&mut rest).unwrap().unwrap();
         assert_eq!((read, rest.len()), (counts, size_of::<Counters>()));
+    }
+
+    #[test]
+    fn the_time_until_which_a_process_is_off_is_its_own_and_no_sum() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut bytes = file(8, 1);
+        bytes[offset_of!(Counters, off_until_ns)..][..8].fill(0xff);
+        assert_eq!(Counts::parse(&bytes).unwrap().off_until_ns, u64::MAX);
+        fs::write(directory.path().join("1.counters"), &bytes).unwrap();
+        fs::write(directory.path().join("2.counters"), &bytes).unwrap();
+        assert_eq!(Counts::read(directory.path()).off_until_ns, 0);
     }
 
     #[test]

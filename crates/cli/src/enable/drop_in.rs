@@ -9,10 +9,11 @@ use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
 use widelane_cpu::Policy;
 use widelane_crypto::digest::{Algorithm, Hash};
 
-use super::unit::{Unit, in_shell};
+use super::unit::Unit;
 use crate::libraries::Libraries;
 use crate::live::SYSTEM_DIRECTORY;
 use crate::run::{PRELOAD_VARIABLE as PRELOAD, PROVIDER_VARIABLE as PROVIDER};
+use crate::system;
 
 /// Its name in the directory of the service's drop-ins.
 pub const FILE_NAME: &str = "widelane.conf";
@@ -97,7 +98,7 @@ impl DropIn {
         let text = format!(
             "# Written by `widelane enable {0}`; `widelane disable {0}` takes it back.\n\
              {note}{settings}",
-            in_shell(name)
+            system::in_shell(name)
         );
         format!("{text}{PROOF}{}\n", fingerprint(&text))
     }

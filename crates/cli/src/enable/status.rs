@@ -15,7 +15,7 @@ use super::drop_in::{self, DropIn};
 use super::files::{self, UNITS};
 use super::unit::{self, Unit};
 use crate::libraries::RUNTIME_NAME;
-use crate::live::{self, Directories, Objection, Skipped, Survey};
+use crate::live::{self, Directories, Objection, Off, Process, Skipped, State, Survey};
 use crate::run::fitness::Fitness;
 use crate::{output, system};
 
@@ -50,10 +50,12 @@ struct Service {
     processes_without: usize,
     /// Those of them of which this user may not know whether they have.
     processes_unknown: usize,
-    /// Those of them that have counters, and no policy that was refused.
+    /// Those of them that have counters, no policy that was refused, and are not switched off.
     processes_accelerated: usize,
     /// Those of them whose policy was refused, so that nothing is accelerated.
     processes_policy_refused: usize,
+    /// Those of them that are switched off (`widelane off`).
+    processes_off: usize,
     /// Those of them whose counters are of another version, as before an upgrade.
     processes_of_other_version: usize,
     /// Those that the runtime drives for event loops: 0 where threads block in them.
@@ -168,15 +170,18 @@ impl Service {
             survey.processes.iter().filter(|process| running.contains(&process.pid)).collect();
         let mut sum = Counts::default();
         counting.iter().for_each(|process| sum.add(&process.counts));
-        let refused = counting.iter().filter(|process| process.counts.policy_refused > 0).count();
+        let in_state = |is_it: fn(State) -> bool| {
+            counting.iter().filter(|process| is_it(process.state())).count()
+        };
         let mut found = Service {
             enabled,
             edited: matches!(&drop_in, Ok(Some(text)) if !drop_in::is_untouched(text)),
             processes: running.len(),
             processes_without: count_of(Some(false)),
             processes_unknown: count_of(None),
-            processes_accelerated: counting.len() - refused,
-            processes_policy_refused: refused,
+            processes_accelerated: in_state(|state| state == State::Accelerated),
+            processes_policy_refused: in_state(|state| state == State::Refused),
+            processes_off: in_state(|state| matches!(state, State::Off(_))),
             processes_of_other_version: survey.skipped.iter().filter(is_of_other_version).count(),
             handshakes: sum.handshakes,
             operations: sum.jobs(),
@@ -193,9 +198,36 @@ impl Service {
         };
         found.advice = match (unit, drop_in) {
             (Err(error), _) | (Ok(_), Err(error)) => Some(advice_on(&error)),
-            (Ok(unit), Ok(text)) => found.advise(root, &unit, text.as_deref(), where_it_runs),
+            (Ok(unit), Ok(text)) => {
+                let of_switch = found.advise_of_switch(&counting);
+                let otherwise = || found.advise(root, &unit, text.as_deref(), where_it_runs);
+                of_switch.or_else(otherwise)
+            }
         };
         found
+    }
+
+    /// What is to be done about processes that are switched off; nothing where others could not use
+    /// their policy, which comes first.
+    fn advise_of_switch(&self, counting: &[&Process]) -> Option<String> {
+        let (mut off, mut commands) = (Vec::new(), BTreeSet::new());
+        for process in counting {
+            match process.state() {
+                State::Accelerated => {}
+                State::Refused => return None,
+                State::Off(how) => {
+                    off.push(how);
+                    commands.insert(system::in_shell(&process.command));
+                }
+            }
+        }
+        let how = Off::longest(&off)?;
+        let commands = commands.into_iter().collect::<Vec<_>>().join(" ");
+        Some(format!(
+            "{} of {} processes are switched off{how}: `widelane on {commands}` switches them on",
+            off.len(),
+            self.processes
+        ))
     }
 
     fn advise(
@@ -255,7 +287,7 @@ impl Service {
         match (self.processes, self.processes_accelerated) {
             (0, _) if name.ends_with('@') => Some(format!(
                 "start a service of it, such as `systemctl start {}`",
-                unit::in_shell(&format!("{name}NAME"))
+                system::in_shell(&format!("{name}NAME"))
             )),
             (0, _) => Some(format!("`systemctl start {unit}` starts it")),
             (all, 0) if self.processes_without == all => Some(format!(
@@ -507,6 +539,18 @@ mod tests {
         assert_eq!((refusing.processes_accelerated, refusing.processes_policy_refused), (0, 1));
         let advice = refusing.advice.unwrap();
         assert!(advice.starts_with("its policy is refused, so that nothing is"), "{advice}");
+    }
+
+    #[test]
+    fn a_server_that_is_switched_off_is_not_accelerated() {
+        let own = std::process::id();
+        let mut process = crate::top::process(own, 0);
+        process.off = Some(Off::ForGood);
+        let survey = Survey { processes: vec![process], ..Survey::default() };
+        let service = System::new().look(&survey, &Running::Here(vec![own, own + 1]));
+        assert_eq!((service.processes_accelerated, service.processes_off), (0, 1));
+        let expected = "1 of 2 processes are switched off: `widelane on nginx` switches them on";
+        assert_eq!(service.advice.as_deref(), Some(expected));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::drop_in::FILE_NAME;
 use crate::live::SYSTEM_DIRECTORY;
 use crate::run::PRELOAD_VARIABLE as PRELOAD;
 use crate::run::fitness::{Fitness, Start};
-use crate::system::{below, way, within};
+use crate::system::{below, in_shell, way, within};
 pub use files::own_name;
 use files::{drop_ins, found, text, unit_file};
 use syntax::{expanded, is_false, is_true, service_settings, words};
@@ -511,11 +511,6 @@ pub fn command(verb: &str, root: &Path, name: &str) -> String {
         false => format!(" --root {}", root.display()),
     };
     format!("`widelane {verb} {}{of_root}`", in_shell(name))
-}
-
-/// A service's name as a shell takes it.
-pub fn in_shell(name: &str) -> String {
-    if name.contains('\\') { format!("'{name}'") } else { name.to_owned() }
 }
 
 /// Whether SELinux enforces its policy.

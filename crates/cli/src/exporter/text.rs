@@ -283,6 +283,17 @@ impl Collector for Found {
             let is_refused = process.counts.policy_refused;
             refused.encode_family(&identity(process))?.encode_gauge(&is_refused)?;
         }
+        let mut off = encoder.encode_descriptor(
+            "switched_off",
+            "1 where a process is switched off now (widelane off), so that it leaves all \
+             operations to OpenSSL",
+            None,
+            MetricType::Gauge,
+        )?;
+        for process in &survey.processes {
+            off.encode_family(&identity(process))?
+                .encode_gauge(&u64::from(process.off.is_some()))?;
+        }
         let mut lanes = encoder.encode_descriptor(
             "lane_process_starts",
             "How often a service has started its lane process, which this is",
@@ -407,6 +418,7 @@ mod tests {
     use widelane_host::choice::Alternative;
 
     use super::*;
+    use crate::live::Off;
 
     fn survey(command: &str) -> Survey {
         let mut counts = Counts { lanes: 8, handshakes: 12, ..Counts::default() };
@@ -441,6 +453,8 @@ mod tests {
             command: command.to_owned(),
             threads: 1,
             counts,
+            off: None,
+            path: "/run/widelane/77.counters".into(),
         };
         Survey { processes: vec![process], ..Survey::default() }
     }
@@ -462,6 +476,7 @@ mod tests {
             "widelane_process_lanes{pid=\"77\",command=\"nginx\",user=\"33\"} 8\n",
             "widelane_lane_process_starts{pid=\"77\",command=\"nginx\"} 2\n",
             "widelane_policy_refused{pid=\"77\",command=\"nginx\"} 0\n",
+            "widelane_switched_off{pid=\"77\",command=\"nginx\"} 0\n",
             "widelane_processes 1\n",
             "widelane_files_too_many 0\n",
             "widelane_short_waits_total{pid=\"77\",command=\"nginx\"} 5\n",
@@ -494,6 +509,15 @@ mod tests {
         survey.processes[0].counts.policy_refused = 1;
         let text = render(survey).unwrap();
         assert!(text.contains("widelane_policy_refused{pid=\"77\",command=\"nginx\"} 1\n"));
+        assert!(text.contains("widelane_processes 0\n"), "{text}");
+    }
+
+    #[test]
+    fn a_process_that_is_switched_off_is_not_accelerated() {
+        let mut survey = survey("nginx");
+        survey.processes[0].off = Some(Off::ForGood);
+        let text = render(survey).unwrap();
+        assert!(text.contains("widelane_switched_off{pid=\"77\",command=\"nginx\"} 1\n"));
         assert!(text.contains("widelane_processes 0\n"), "{text}");
     }
 

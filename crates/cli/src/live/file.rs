@@ -2,16 +2,17 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::mem::offset_of;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
-use widelane_bridge::counters::{COUNTERS_FILE_BYTES, COUNTERS_MAGIC};
+use widelane_bridge::counters::{COUNTERS_FILE_BYTES, COUNTERS_MAGIC, Counters};
 use widelane_host::counters::Counts;
 
-use super::Process;
 use super::process::{Facts, Unknown};
+use super::{Off, Process};
 
 /// Why a file is not believed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -31,6 +32,9 @@ pub enum Objection {
     /// It cannot be read.
     #[error("it cannot be read ({0}); run this as the server's user or as root")]
     Unreadable(String),
+    /// It cannot be written to.
+    #[error("it cannot be written to ({0}); run this as the server's user or as root")]
+    Unwritable(String),
     /// Its size is not that of counters.
     #[error("it has {found} bytes instead of {expected}: these are no counters")]
     Size {
@@ -67,16 +71,41 @@ pub fn named_process(path: &Path) -> Option<u32> {
     (pid.to_string() == number).then_some(pid)
 }
 
-/// Reads the counters of a living process, and demands that they are its own: a regular file, no
-/// link, of exactly the size, of root or a user of the process that it names, which has not ended
-/// meanwhile.
+/// Reads the counters of a living process.
 pub fn read(path: &Path) -> Result<Process, Objection> {
+    open(path, OFlags::RDONLY).map(|(_, process)| process)
+}
+
+/// Writes into the counters of a living process until when it is switched off ([`Off::word`]).
+pub fn switch(path: &Path, off_until_ns: u64) -> Result<(), Objection> {
+    let place = offset_of!(Counters, off_until_ns) as u64;
+    let written = open_to_write(path)?.write_all_at(&off_until_ns.to_ne_bytes(), place);
+    written.map_err(|error| Objection::Unwritable(error.to_string()))
+}
+
+/// Whether this user may switch a process; writes nothing.
+pub fn may_switch(path: &Path) -> Result<(), Objection> {
+    open_to_write(path).map(drop)
+}
+
+fn open_to_write(path: &Path) -> Result<File, Objection> {
+    let opened = open(path, OFlags::RDWR).map(|(file, _)| file);
+    opened.map_err(|objection| match objection {
+        Objection::Unreadable(reason) => Objection::Unwritable(reason),
+        other => other,
+    })
+}
+
+/// Opens the counters of a living process to read, or to write as well, and demands that they are
+/// its own: a regular file, no link, of exactly the size, of root or a user of the process that it
+/// names, which has not ended meanwhile.
+fn open(path: &Path, access: OFlags) -> Result<(File, Process), Objection> {
     let pid = named_process(path).ok_or(Objection::NoProcess)?;
     // Not blocking: whoever opens a pipe waits for its other end.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
         rustix::io::Errno::LOOP => Objection::Link,
-        rustix::io::Errno::NXIO => Objection::NotAFile,
+        rustix::io::Errno::NXIO | rustix::io::Errno::ISDIR => Objection::NotAFile,
         rustix::io::Errno::NOENT => Objection::Ended,
         other => Objection::Unreadable(std::io::Error::from(other).to_string()),
     })?;
@@ -119,29 +148,31 @@ pub fn read(path: &Path) -> Result<Process, Objection> {
     if claim.pid != pid {
         return Err(Objection::OtherProcess(claim.pid));
     }
-    Ok(Process {
+    let process = Process {
         pid,
         started_ticks: facts.started_ticks,
         cpu: facts.cpu,
         user: facts.users[1],
         command: facts.command,
         threads: facts.threads,
+        off: Off::of(counts.off_until_ns),
         counts,
-    })
+        path: path.to_owned(),
+    };
+    Ok((file, process))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::mem::offset_of;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
     use std::process::Command;
 
-    use widelane_bridge::counters::{COUNTERS_VERSION, Counters};
+    use widelane_bridge::counters::COUNTERS_VERSION;
 
     use super::*;
-    use crate::live::{Directories, Skipped, Survey};
+    use crate::live::{Directories, ON, Skipped, State, Survey};
 
     /// A file as this process would keep it.
     fn file() -> Vec<u8> {
@@ -170,8 +201,13 @@ mod tests {
             self.0.path().join(format!("{}.counters", std::process::id()))
         }
 
+        /// That of reading, which writing has as well: then nothing is written.
         fn objection(&self) -> Objection {
-            read(&self.path()).unwrap_err()
+            let before = self.path().is_file().then(|| fs::read(self.path()).unwrap());
+            let objection = read(&self.path()).unwrap_err();
+            assert_eq!(switch(&self.path(), 7), Err(objection.clone()));
+            assert_eq!(before, self.path().is_file().then(|| fs::read(self.path()).unwrap()));
+            objection
         }
     }
 
@@ -182,6 +218,32 @@ mod tests {
         let process = read(&place.path()).unwrap();
         assert_eq!((process.pid, process.counts.handshakes), (std::process::id(), 77));
         assert!(process.threads >= 1 && !process.command.is_empty());
+    }
+
+    #[test]
+    fn one_word_of_a_believed_file_is_written() {
+        let place = Place::new();
+        fs::write(place.path(), file()).unwrap();
+        assert_eq!(read(&place.path()).unwrap().state(), State::Accelerated);
+        switch(&place.path(), Off::word(None)).unwrap();
+        assert_eq!(read(&place.path()).unwrap().state(), State::Off(Off::ForGood));
+        switch(&place.path(), ON).unwrap();
+        assert_eq!(fs::read(place.path()).unwrap(), file());
+    }
+
+    #[test]
+    fn a_file_that_may_only_be_read_is_said_to_be_unwritable() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = Place::new();
+        fs::write(place.path(), file()).unwrap();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o444)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            eprintln!("root may write to everything: nothing was tested");
+            return;
+        }
+        let objection = switch(&place.path(), 7).unwrap_err();
+        assert!(matches!(objection, Objection::Unwritable(_)), "{objection:?}");
+        assert_eq!(read(&place.path()).unwrap().off, None);
     }
 
     #[test]

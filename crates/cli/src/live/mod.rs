@@ -6,6 +6,7 @@
 mod clock;
 mod directory;
 mod file;
+mod off;
 mod process;
 
 use std::collections::BTreeMap;
@@ -16,8 +17,11 @@ use widelane_host::counters::{self, Counts};
 
 pub use self::clock::Clocks;
 pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, try_out};
-pub use self::file::Objection;
-pub use self::process::{are_others_hidden, cpu_of, has_loaded, of_service};
+pub use self::file::{Objection, may_switch, switch};
+pub use self::off::{ON, Off};
+pub use self::process::{
+    NAME_BYTES, are_others_hidden, command_of, control_group, cpu_of, has_loaded, of_service,
+};
 
 /// One accelerated process.
 #[derive(Clone, Debug)]
@@ -36,6 +40,37 @@ pub struct Process {
     pub threads: usize,
     /// What it counted.
     pub counts: Counts,
+    /// Whether it was switched off when its counters were read.
+    pub off: Option<Off>,
+    /// The file of its counters.
+    pub path: PathBuf,
+}
+
+/// What becomes of the operations of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// They are accelerated.
+    Accelerated,
+    /// OpenSSL does them, because somebody has switched the process off.
+    Off(Off),
+    /// OpenSSL does them, because the policy was refused.
+    Refused,
+}
+
+impl Process {
+    /// What becomes of its operations: what counts as accelerated is decided here alone.
+    pub fn state(&self) -> State {
+        match self.off {
+            _ if self.counts.policy_refused > 0 => State::Refused,
+            Some(off) => State::Off(off),
+            None => State::Accelerated,
+        }
+    }
+
+    /// Its identity: its number, and when it started.
+    pub fn identity(&self) -> (u32, u64) {
+        (self.pid, self.started_ticks)
+    }
 }
 
 /// A file that was not believed.
@@ -71,9 +106,9 @@ pub struct Survey {
 const FILES_MAX: usize = 16_384;
 
 impl Survey {
-    /// Those of the processes whose policy was not refused.
+    /// Those of the processes that are accelerated now.
     pub fn accelerated(&self) -> impl Iterator<Item = &Process> {
-        self.processes.iter().filter(|process| process.counts.policy_refused == 0)
+        self.processes.iter().filter(|process| process.state() == State::Accelerated)
     }
 
     /// Looks into directories; one that is missing or closed to us has no processes.

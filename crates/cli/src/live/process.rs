@@ -77,6 +77,16 @@ fn exists(pid: u32) -> bool {
     pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
+/// The name of a living process's program, without control characters.
+pub fn command_of(pid: u32) -> Option<String> {
+    Facts::of(pid).ok().map(|facts| facts.command)
+}
+
+/// The control groups of a process, as `/proc` tells them.
+pub fn control_group(pid: u32) -> Option<String> {
+    text(pid, "cgroup").ok()
+}
+
 /// Whether `/proc` shows this user no processes of others.
 pub fn are_others_hidden() -> bool {
     Facts::of(1).err() == Some(Unknown::Hidden)
@@ -95,7 +105,7 @@ pub fn of_service(service: &str, program: Option<&OsStr>) -> Vec<u32> {
 }
 
 /// Bytes of a program's name that the kernel keeps.
-const NAME_BYTES: usize = 15;
+pub const NAME_BYTES: usize = 15;
 
 /// Whether a living process has the name of a program.
 fn is_named(pid: u32, program: &OsStr) -> bool {

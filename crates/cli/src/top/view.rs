@@ -1,5 +1,6 @@
 //! What is shown of two looks at the counters: pure, so that it can be tested.
 
+use std::collections::BTreeMap;
 use std::ops::Add;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use widelane_host::choice::Choice;
 use widelane_host::counters::Counts;
 use widelane_tables::{Block, Kind, Style, Table, Tone, count, percent};
 
-use crate::live::{Process, Survey};
+use crate::live::{Off, Process, State, Survey};
 
 /// The processes, busiest first, and what was left out.
 #[derive(Debug, Serialize)]
@@ -92,8 +93,15 @@ pub struct Row {
     pub device_late: u64,
     pub faults_detected: u64,
     pub fallbacks: u64,
+    /// What becomes of its operations.
+    #[serde(skip)]
+    pub state: State,
     /// Whether the policy was refused, so that nothing is accelerated.
     pub policy_refused: bool,
+    /// Whether it is switched off (`widelane off`), and the Unix time in seconds at which that ends
+    /// by itself.
+    pub off: bool,
+    pub off_until: Option<f64>,
     /// The policy that holds now where the process chooses among several, and why.
     pub policy: Option<&'static str>,
     pub policy_why: Option<String>,
@@ -176,7 +184,7 @@ impl View {
     }
 
     fn accelerated(&self) -> usize {
-        self.processes.iter().filter(|row| !row.policy_refused).count()
+        self.processes.iter().filter(|row| row.state == State::Accelerated).count()
     }
 
     /// The sum of it all in a sentence.
@@ -207,11 +215,31 @@ impl View {
             )
         });
         let skipped = self.skipped.iter().map(|file| format!("{} {}", file.path, file.reason));
-        let mut remarks: Vec<String> = refused.chain(skipped).collect();
+        let mut remarks: Vec<String> = refused.chain(self.switched_off()).chain(skipped).collect();
         if self.truncated {
             remarks.push("There are more counters files than are looked at.".to_owned());
         }
         remarks
+    }
+
+    /// A sentence for each program of which processes are switched off.
+    fn switched_off(&self) -> impl Iterator<Item = String> {
+        let mut by_command: BTreeMap<&str, Vec<Off>> = BTreeMap::new();
+        for row in &self.processes {
+            if let State::Off(off) = row.state {
+                by_command.entry(&row.command).or_default().push(off);
+            }
+        }
+        by_command.into_iter().map(|(command, off)| {
+            let processes = counted(off.len(), "process", "processes");
+            let verb = if off.len() == 1 { "is" } else { "are" };
+            format!(
+                "{processes} of {command} {verb} switched off{}: `widelane on {command}` switches \
+                 {} on.",
+                Off::longest(&off).map(|off| off.to_string()).unwrap_or_default(),
+                if off.len() == 1 { "it" } else { "them" },
+            )
+        })
     }
 
     /// A line for each process, and as many columns as lines of `width` have room for.
@@ -235,6 +263,15 @@ struct Column {
 const COLUMNS: &[Column] = &[
     Column { title: "PID", kind: Kind::Number, cell: |row| row.pid.to_string() },
     Column { title: "Command", kind: Kind::Words, cell: |row| row.command.clone() },
+    Column {
+        title: "State",
+        kind: Kind::Words,
+        cell: |row| match row.state {
+            State::Accelerated => String::new(),
+            State::Off(_) => "off".to_owned(),
+            State::Refused => "refused".to_owned(),
+        },
+    },
     Column { title: "Handshakes/s", kind: Kind::Figure, cell: |row| rate(row.handshakes_per_s) },
     Column { title: "Operations/s", kind: Kind::Figure, cell: |row| rate(row.operations_per_s) },
     Column {
@@ -336,7 +373,10 @@ impl Row {
             device_late: total.device_late,
             faults_detected: total.faults_detected,
             fallbacks: total.fallbacks,
+            state: process.state(),
             policy_refused: total.policy_refused > 0,
+            off: process.off.is_some(),
+            off_until: process.off.and_then(Off::end_s),
             policy: total.choice.as_ref().map(Choice::name),
             policy_why: total.choice.as_ref().map(Choice::words),
             kinds: kinds(total),
@@ -413,7 +453,18 @@ pub mod tests {
         (counts.jobs_lent, counts.jobs_for_others) = (handshakes / 5, handshakes / 10);
         let command = "nginx".to_owned();
         let cpu = Duration::from_micros(230 * handshakes);
-        Process { pid, started_ticks: 5, cpu, user: 33, command, threads: 1, counts }
+        let path = format!("/run/widelane/{pid}.counters").into();
+        Process {
+            pid,
+            started_ticks: 5,
+            cpu,
+            user: 33,
+            command,
+            threads: 1,
+            counts,
+            off: None,
+            path,
+        }
     }
 
     fn survey(processes: Vec<Process>) -> Survey {
@@ -509,6 +560,36 @@ pub mod tests {
         let text = view.text(&Style { colour: false, width: 100 }, "");
         assert!(text.contains("1 process accelerated, 20 handshakes/s"), "{text}");
         assert!(text.contains("Nothing is accelerated in nginx 2: its policy"), "{text}");
+    }
+
+    #[test]
+    fn a_process_that_is_switched_off_is_not_accelerated() {
+        let mut processes = vec![process(1, 10), process(2, 10), process(3, 10)];
+        processes[1].off = Some(Off::ForGood);
+        let time = Duration::from_secs(9);
+        let end = std::time::SystemTime::UNIX_EPOCH + Duration::from_millis(1_500);
+        processes[2].off = Some(Off::ForTime { left: time, end });
+        let mut look = |refused| {
+            processes[0].counts.policy_refused = refused;
+            let later = survey(processes.clone());
+            View::between(&survey(vec![]), &later, Duration::from_secs(1))
+        };
+        let view = look(0);
+        let text = view.text(&Style { colour: false, width: 100 }, "");
+        assert!(text.contains("1 process accelerated, 30 handshakes/s"), "{text}");
+        let remark = "2 processes of nginx are switched off: `widelane on nginx` switches them on.";
+        assert!(text.contains(remark) && text.contains("State"), "{text}");
+        let json = serde_json::to_value(&view).unwrap();
+        let off = [0, 1, 2].map(|place| {
+            let row = &json["processes"][place];
+            (row["off"].as_bool().unwrap(), row["off_until"].as_f64())
+        });
+        assert_eq!(off, [(false, None), (true, None), (true, Some(1.5))]);
+        assert_eq!(look(1).accelerated(), 0);
+        processes.remove(1);
+        let view = View::between(&survey(vec![]), &survey(processes), Duration::from_secs(1));
+        let remarks = view.remarks().join(" ");
+        assert!(remarks.contains("1 process of nginx is switched off for 9 s more: "), "{remarks}");
     }
 
     #[test]
