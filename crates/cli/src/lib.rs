@@ -11,6 +11,7 @@ pub mod live;
 pub mod output;
 mod run;
 mod sigpipe;
+mod switch;
 pub mod system;
 mod top;
 pub mod units;
@@ -51,6 +52,8 @@ enum Command {
     Disable(enable::DisableArgs),
     Status(enable::StatusArgs),
     Top(top::Args),
+    Off(switch::OffArgs),
+    On(switch::OnArgs),
     Exporter(exporter::Args),
 }
 
@@ -70,6 +73,8 @@ pub fn main() -> ExitCode {
         Command::Disable(args) => enable::disable(&args),
         Command::Status(args) => enable::status(&args),
         Command::Top(args) => top::run(&args),
+        Command::Off(args) => switch::off(&args),
+        Command::On(args) => switch::on(&args),
         Command::Exporter(args) => exporter::run(&args),
     })
 }
@@ -83,11 +88,7 @@ fn with_tip(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let is_program = error.kind() == ErrorKind::UnknownArgument && !unexpected.starts_with('-');
     let place = arguments.iter().position(|argument| argument == unexpected.as_str());
     let Some(place) = place.filter(|_| is_run && is_program) else { return error };
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,%@+".contains(char);
-    let quoted = |word: &OsString| {
-        let word = word.to_string_lossy();
-        if word.chars().all(is_plain) { word.into_owned() } else { format!("'{word}'") }
-    };
+    let quoted = |word: &OsString| system::in_shell(&word.to_string_lossy());
     let mut words: Vec<_> = arguments.iter().map(quoted).collect();
     words.insert(place, "--".to_owned());
     let tip = format!("put -- before the program: widelane {}", words.join(" "));

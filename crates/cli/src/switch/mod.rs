@@ -1,0 +1,255 @@
+//! `widelane off` and `widelane on`: switch the acceleration of running processes off and on.
+
+mod chosen;
+mod write;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde::Serialize;
+use widelane_tables::{Block, Style, Tone};
+
+pub use self::chosen::Chosen;
+pub use self::write::{Written, write};
+use crate::live::{Directories, ON, Off, Process, Survey};
+use crate::system::in_shell;
+use crate::top::counted;
+use crate::{output, units};
+
+/// Switches the acceleration of running servers off, without a restart
+///
+/// The processes leave all operations to OpenSSL from their next handshake on; connections that
+/// began before keep their cipher. No handshake is lost. Processes that they fork, and reloads,
+/// begin switched off as well; a server that is started anew begins switched on. `widelane on`
+/// switches them on again.
+#[derive(clap::Args)]
+#[command(after_help = OFF_EXAMPLES)]
+pub struct OffArgs {
+    /// Programs as `widelane top` shows them, or numbers of processes; by default all accelerated
+    /// processes
+    #[arg(value_name = "NAME|PID")]
+    servers: Vec<String>,
+    /// Switches them on again by itself after this time, such as 90s or 10m, a day at most; by
+    /// default they stay off
+    #[arg(long = "for", value_name = "TIME", value_parser = units::some_time)]
+    time: Option<Duration>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Switches the acceleration of servers on again that were switched off
+#[derive(clap::Args)]
+pub struct OnArgs {
+    /// Programs as `widelane top` shows them, or numbers of processes; by default all that have
+    /// counters
+    #[arg(value_name = "NAME|PID")]
+    servers: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(clap::Args)]
+struct Common {
+    /// Directory of counters; by default all in which `widelane run` and `enable` put them
+    #[arg(long, value_name = "DIR")]
+    counters_dir: Option<PathBuf>,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const OFF_EXAMPLES: &str = "\
+Examples:
+  widelane off
+  widelane off nginx --for 10m
+  widelane off 4711";
+
+/// Switches off.
+pub fn off(args: &OffArgs) -> anyhow::Result<ExitCode> {
+    switch(args.servers.clone(), Some(args.time), &args.common)
+}
+
+/// Switches on.
+pub fn on(args: &OnArgs) -> anyhow::Result<ExitCode> {
+    switch(args.servers.clone(), None, &args.common)
+}
+
+/// Switches off, for good or for a time, or on.
+fn switch(
+    servers: Vec<String>,
+    off: Option<Option<Duration>>,
+    common: &Common,
+) -> anyhow::Result<ExitCode> {
+    let directories = Directories::asked_or_usual(common.counters_dir.as_deref())?;
+    let chosen = Chosen(servers);
+    chosen.find(&Survey::take(&directories), &directories)?;
+    let word = off.map_or(ON, Off::word);
+    let written = write(&directories, |process| chosen.is_of(process), word);
+    let done = Done::new(&written, off.is_some().then(|| Off::of(word)).flatten());
+    if common.json {
+        output::print_untrusted(&serde_json::to_string_pretty(&done)?)?;
+    } else if !done.switched.is_empty() {
+        output::print(&done.text(off.flatten(), &output::style()))?;
+    }
+    match written.complaint() {
+        Some(complaint) => bail!(complaint),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+struct Done {
+    /// Whether processes were switched off.
+    off: bool,
+    /// The Unix time in seconds at which they are on again by themselves.
+    off_until: Option<f64>,
+    /// Each program.
+    switched: Vec<Program>,
+    /// Processes that could not be switched.
+    failed: Vec<Failed>,
+}
+
+/// The processes of one program.
+#[derive(Debug, Serialize)]
+struct Program {
+    command: String,
+    /// All that are as they were wanted now.
+    pids: Vec<u32>,
+    /// How many of them were otherwise before.
+    changed: usize,
+}
+
+/// A process that could not be switched.
+#[derive(Debug, Serialize)]
+struct Failed {
+    pid: u32,
+    command: String,
+    reason: String,
+}
+
+impl Done {
+    fn new(written: &Written, off: Option<Off>) -> Self {
+        let mut programs: BTreeMap<&str, Vec<&Process>> = BTreeMap::new();
+        for process in &written.switched {
+            programs.entry(&process.command).or_default().push(process);
+        }
+        let program = |(command, processes): (&str, Vec<&Process>)| {
+            let was_off = |process: &&&Process| process.off.is_some();
+            let were_off = processes.iter().filter(was_off).count();
+            Program {
+                command: command.to_owned(),
+                pids: processes.iter().map(|process| process.pid).collect(),
+                changed: if off.is_some() { processes.len() - were_off } else { were_off },
+            }
+        };
+        let failed = written.failed.iter().map(|(process, reason)| Failed {
+            pid: process.pid,
+            command: process.command.clone(),
+            reason: reason.clone(),
+        });
+        Done {
+            off: off.is_some(),
+            off_until: off.and_then(Off::end_s),
+            switched: programs.into_iter().map(program).collect(),
+            failed: failed.collect(),
+        }
+    }
+
+    /// What was done, and what remains.
+    fn text(&self, time: Option<Duration>, style: &Style) -> String {
+        let mut lines: Vec<Block> = Vec::new();
+        for program in &self.switched {
+            let line = if self.off { program.off(time) } else { program.on() };
+            lines.push(Block::Lead(Tone::Same, line));
+        }
+        if self.off {
+            lines.push(Block::Text(match time {
+                None => "Reloads keep them off; a server that is started anew begins switched on."
+                    .to_owned(),
+                Some(_) => "A server that is started anew begins switched on.".to_owned(),
+            }));
+        }
+        widelane_tables::show(lines, style)
+    }
+}
+
+impl Program {
+    fn off(&self, time: Option<Duration>) -> String {
+        let verb = if self.pids.len() == 1 { "leaves" } else { "leave" };
+        let time = match time {
+            Some(time) => format!("for {}", units::words(time)),
+            None => "from now on".to_owned(),
+        };
+        format!(
+            "{}: {} {verb} all operations to OpenSSL {time}; `widelane on {}` takes it back.",
+            self.command,
+            self.number(),
+            in_shell(&self.command)
+        )
+    }
+
+    fn on(&self) -> String {
+        let verb = if self.pids.len() == 1 { "is" } else { "are" };
+        let before = match self.changed {
+            0 => "; none was switched off".to_owned(),
+            all if all == self.pids.len() => String::new(),
+            some => format!("; {some} of them had been switched off"),
+        };
+        format!("{}: {} {verb} accelerated from now on{before}.", self.command, self.number())
+    }
+
+    fn number(&self) -> String {
+        counted(self.pids.len(), "process", "processes")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::process;
+
+    const STYLE: Style = Style { colour: false, width: u16::MAX };
+
+    fn done(processes: Vec<Process>, off: Option<Off>) -> Done {
+        let failed = vec![(process(9, 1), "it cannot be written to".to_owned())];
+        Done::new(&Written { switched: processes, failed }, off)
+    }
+
+    #[test]
+    fn what_was_done_is_said_by_program() {
+        let mut proxy = process(3, 1);
+        proxy.command = "haproxy 2".to_owned();
+        let off = done(vec![process(1, 1), process(2, 1), proxy], Some(Off::ForGood));
+        let text = off.text(None, &STYLE);
+        for expected in [
+            "nginx: 2 processes leave all operations to OpenSSL from now on; `widelane on nginx` \
+             takes it back.",
+            "haproxy 2: 1 process leaves all operations to OpenSSL from now on; `widelane on \
+             'haproxy 2'` takes",
+            "started anew begins switched on",
+        ] {
+            assert!(text.contains(expected), "{expected} is missing in {text}");
+        }
+        let text = off.text(Some(Duration::from_secs(600)), &STYLE);
+        assert!(text.contains("to OpenSSL for 10 min; "), "{text}");
+        crate::output::assert_documented(&off);
+    }
+
+    #[test]
+    fn switching_on_says_whether_it_changed_anything() {
+        let mut processes = vec![process(1, 1), process(2, 1)];
+        for (off, expected) in [
+            ([None, None], "on; none was switched off."),
+            ([Some(Off::ForGood), None], "on; 1 of them had been switched off."),
+            ([Some(Off::ForGood); 2], "nginx: 2 processes are accelerated from now on."),
+        ] {
+            processes.iter_mut().zip(off).for_each(|(process, off)| process.off = off);
+            let text = done(processes.clone(), None).text(None, &STYLE);
+            assert!(text.contains(expected), "{expected} is missing in {text}");
+        }
+    }
+}
