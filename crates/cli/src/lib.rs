@@ -4,6 +4,7 @@ mod cpu;
 mod enable;
 mod exporter;
 mod flags;
+mod gain;
 pub mod http;
 pub mod laboratory;
 pub mod libraries;
@@ -39,7 +40,7 @@ Start with: widelane cpu; widelane compare --server nginx --quick
 Pages named docs/… are in the source, and in /usr/share/doc/widelane/ where a package put them.
 
 Exit status: 0 the job was done; 1 it was not, and the output says why; 2 the command line is wrong;
-3 what was measured gives no answer (compare, speed, tune --check).
+3 what was measured gives no answer (compare, gain, speed, tune --check).
 `widelane run` ends with the status of the program that it ran; 127 if there is no such program, 126
 if it cannot be executed.
 Colour is used on terminals only; NO_COLOR=1 turns it off.";
@@ -54,6 +55,7 @@ enum Command {
     Top(top::Args),
     Off(switch::OffArgs),
     On(switch::OnArgs),
+    Gain(gain::Args),
     Exporter(exporter::Args),
 }
 
@@ -75,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Off(args) => switch::off(&args),
         Command::On(args) => switch::on(&args),
+        Command::Gain(args) => gain::run(&args),
         Command::Exporter(args) => exporter::run(&args),
     })
 }

@@ -93,8 +93,10 @@ mod tests {
     #[test]
     fn every_example_is_a_command_line() {
         let whole = whole(crate::command_line());
-        let with_examples =
-            ["run", "enable", "exporter", "compare", "load", "speed", "tune", "simulate"];
+        let with_examples = [
+            "run", "enable", "off", "gain", "exporter", "compare", "load", "speed", "tune",
+            "simulate",
+        ];
         for name in with_examples {
             let command = whole.find_subcommand(name).unwrap();
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();

@@ -256,6 +256,7 @@ fn a_negative_value_is_told_what_is_allowed() {
     for (arguments, expected) in [
         (&["top", "--interval", "-1"][..], "seconds between 0.05 and 600"),
         (&["run", "--wait-max", "-1ms", "--", "true"], "a time up to 10ms"),
+        (&["off", "--for", "-1m"], "is no time such as 500ms, 10s or 2m"),
     ] {
         let text = stderr(&widelane(arguments).code(2));
         assert!(text.contains(expected), "{arguments:?}: {text}");
@@ -284,6 +285,9 @@ fn directories_that_are_named_must_exist() {
         &["top", "--once", "--counters-dir"][..],
         &["exporter", "--once", "--counters-dir"],
         &["status", "--counters-dir"],
+        &["off", "--counters-dir"],
+        &["on", "nginx", "--counters-dir"],
+        &["gain", "--counters-dir"],
         &["status", "--root"],
         &["enable", "nginx", "--root"],
         &["disable", "nginx", "--root"],

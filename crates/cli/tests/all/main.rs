@@ -7,6 +7,7 @@ mod laboratory;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;
+mod switch;
 
 use std::process::Command;
 
