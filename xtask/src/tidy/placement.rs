@@ -110,6 +110,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "lab/bench/src/speed/kem.rs",         // OpenSSL's calls of key encapsulation
         "crates/bridge/src/hooks.rs",         // types of C functions
         "packets/classify/src/live/draft.rs", // chunks that no reader looks at
+        "packets/classify/src/live/signals.rs", // a thread's mask
         "packets/classify/src/run",           // rooms, and a table mapped from a file
         "crates/c/src",                       // speaks C
         "crates/cli/src/sigpipe.rs",          // before Rust's runtime, and before execve

@@ -83,7 +83,9 @@ pub unsafe extern "C" fn widelane_rules_parse(
     rules: *mut *mut Rules,
 ) -> Status {
     // SAFETY: the caller vouches for it.
-    unsafe { parse(format, file, || door::text(text), rules) }
+    let text = || unsafe { door::text(text) };
+    // SAFETY: the caller vouches for it.
+    unsafe { parse(format, file, text, rules) }
 }
 
 /// As `widelane_rules_parse`, of `length` bytes. Comments and names may be in any encoding.

@@ -97,7 +97,8 @@ impl<D: Draft> Relay<D> {
     }
 
     /// Has readers see this relay's draft, in a forked child, in place of that of the parent's
-    /// relay. All of that stays as it is for ever: a thread of the parent may have been changing it.
+    /// relay. What is there stays as it is for ever: a thread of the parent may have been changing
+    /// it.
     pub fn succeed_in_child(&self) {
         let version = self.state().next_version();
         mem::forget(self.published.replace(version));
