@@ -30,7 +30,7 @@ use core::ffi::{c_char, c_int, c_void};
 use crate::counters::Counters;
 
 /// Version of both tables; each side refuses another one.
-pub const HOOKS_VERSION: u32 = 10;
+pub const HOOKS_VERSION: u32 = 11;
 
 /// Name of the symbol that the runtime exports, of type [`Attach`].
 pub const ATTACH_SYMBOL: &core::ffi::CStr = c"widelane_runtime_attach";
@@ -77,6 +77,8 @@ pub struct ProviderHooks {
     /// first waits, when memory is not short yet: the C library ends a process in which it finds
     /// none for a variable of a thread.
     pub begin_thread: extern "C" fn(),
+    /// The program is about to make a thread. What takes a process with a single one is started now.
+    pub before_threads: extern "C" fn(),
     /// The calling thread begins to run a handshake's fibre, or has left it: what the provider
     /// keeps meanwhile of the handshake's secrets is wiped.
     pub fibre: extern "C" fn(is_begun: bool),

@@ -118,6 +118,7 @@ pub(crate) fn begin_thread() {
     kem::batch::begin_thread();
     counters::begin_thread();
     stack::on_large(|| ());
+    combining::before_threads();
     if identity() != WATCHED_FROM.load(Ordering::Relaxed) {
         current().counters();
     }

@@ -13,8 +13,9 @@ use widelane_bridge::hooks::{
     Variable,
 };
 use widelane_ossl_sys::core::SELECT_ALL;
+use widelane_reserve::uncancelled;
 
-use crate::batching::event_loop;
+use crate::batching::{combining, event_loop};
 use crate::curve::params::Plain;
 use crate::entry::hook;
 use crate::kdf::kept;
@@ -113,6 +114,10 @@ hook! {
         process::begin_thread();
     }
 
+    fn before_threads(), otherwise (); {
+        uncancelled(combining::before_threads);
+    }
+
     fn fibre(is_begun: bool), otherwise (); {
         kept::fibre(is_begun);
     }
@@ -167,6 +172,7 @@ static RUNTIME: OnceLock<Option<&'static RuntimeHooks>> = OnceLock::new();
 static PROVIDER_HOOKS: ProviderHooks = ProviderHooks {
     version: HOOKS_VERSION,
     begin_thread,
+    before_threads,
     fibre,
     full,
     execute,

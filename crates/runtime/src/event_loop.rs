@@ -503,6 +503,7 @@ mod tests {
     pub(super) static ALWAYS_RESTS: ProviderHooks = ProviderHooks {
         version: 0,
         begin_thread: nothing,
+        before_threads: nothing,
         fibre: hears,
         full: no,
         execute: executes,

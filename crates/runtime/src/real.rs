@@ -64,6 +64,7 @@ pub(crate) fn find_functions_of_system() {
         &next::exit,
         &next::poll,
         &next::ppoll,
+        &next::pthread_create,
         &next::pselect,
         &next::recv,
         &next::select,
@@ -177,6 +178,10 @@ next_functions! {
     ) -> c_int, or -1;
     fn chroot(path: *const c_char) -> c_int, or -1;
     fn exit(status: c_int);
+    fn pthread_create(
+        thread: *mut libc::pthread_t, attributes: *const libc::pthread_attr_t,
+        start: extern "C-unwind" fn(*mut c_void) -> *mut c_void, argument: *mut c_void
+    ) -> c_int, or libc::EAGAIN;
     fn pthread_exit(result: *mut c_void);
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, or ptr::null_mut();
     fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;

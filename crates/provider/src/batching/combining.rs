@@ -26,8 +26,8 @@ use crate::batching::lane_process::{self, Board};
 use crate::batching::request::Answer;
 use crate::config::config;
 use crate::errors::{Once, say, say_once};
-use crate::process;
 use crate::rsa::loaded::{self, Lent};
+use crate::{process, stack};
 
 pub(super) use member::{Foreign, Member, Membership};
 use timer::{is_ours, new_event, raise};
@@ -104,6 +104,17 @@ pub(crate) fn before_fork() {
     if !old.is_null() && members.load(Ordering::SeqCst) == 0 {
         // SAFETY: made above by an earlier call; nobody in this process uses it, or will.
         unsafe { Box::from_raw(old) }.discard();
+    }
+}
+
+/// Before the program makes a thread, or first waits for events: one that forks no workers with its
+/// keys can have a lane process only as long as it has one thread.
+pub(crate) fn before_threads() {
+    let may_have_lanes = || loaded::are_lent() && IS_CONFIGURED.load(Ordering::Acquire);
+    let lacks_lanes = || current().is_none() && lane_process::is_alone() && !Lent::now().is_empty();
+    if may_have_lanes() && lacks_lanes() {
+        // A program may make its thread on a small stack; without memory for ours there is none.
+        stack::on_large(before_fork);
     }
 }
 

@@ -21,6 +21,7 @@ mod poll;
 mod session;
 mod socket;
 mod ssl;
+mod thread;
 mod vfork;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

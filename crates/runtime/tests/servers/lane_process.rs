@@ -8,7 +8,6 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use widelane_host::programs::haproxy_version;
 use widelane_loadgen::{Group, TlsVersion};
 use widelane_testkit::background::while_repeating;
 use widelane_testkit::rooms::has_lanes;
@@ -523,23 +522,8 @@ fn several_keys_and_kinds_are_told_apart() {
     }
 }
 
-/// Whether HAProxy forks when it has read its keys; from 3.1 on it does so before, and has no lane
-/// process.
-fn haproxy_forks_with_keys() -> bool {
-    let version = haproxy_version(Path::new("/usr/sbin/haproxy")).expect("HAProxy is installed");
-    let mut numbers = version.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    let forks = [numbers.next(), numbers.next()] < [Some(3), Some(1)];
-    if !forks {
-        eprintln!("HAProxy {version} forks before it reads its keys: nothing was tested");
-    }
-    forks
-}
-
 #[test]
 fn threads_of_a_worker_that_was_forked_have_one_too() {
-    if !haproxy_forks_with_keys() {
-        return;
-    }
     let (authority, identity) = support::localhost();
     let pem = authority.bundle(&identity);
     let server = Server::haproxy_under(&LANES, "  nbthread 4\n", &pem, &["-W"]);
@@ -551,9 +535,6 @@ fn threads_of_a_worker_that_was_forked_have_one_too() {
 
 #[test]
 fn a_daemon_without_master_has_one() {
-    if !haproxy_forks_with_keys() {
-        return;
-    }
     let (authority, identity) = support::localhost();
     let pem = authority.bundle(&identity);
     let server = Server::haproxy_under(&LANES, "  nbthread 2\n", &pem, &["-D", "-p", PID_FILE]);
@@ -568,14 +549,14 @@ fn a_daemon_without_master_has_one() {
 }
 
 #[test]
-fn a_server_that_does_not_fork_signs_by_itself() {
+fn a_server_that_does_not_fork_has_one_too() {
     let (authority, identity) = support::localhost();
     let pem = authority.bundle(&identity);
-    let server = Server::haproxy_under(&LANES, "  nbthread 2\n", &pem, &["-db"]);
-    load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 300);
-    let workers = of_workers(&server);
-    assert_eq!((workers.jobs_lent, lane_processes(&server).len()), (0, 0), "{workers:?}");
-    assert!(!workers.has_lanes() || tells_of_missing_keys(&server), "{}", server.output());
+    for threads in ["  nbthread 1\n", "  nbthread 3\n"] {
+        let server = Server::haproxy_under(&LANES, threads, &pem, &["-db"]);
+        load(server.port, &identity, TlsVersion::Tls13, CONNECTIONS, 600);
+        assert_lent(&server);
+    }
 }
 
 #[test]

@@ -13,4 +13,4 @@ mod user;
 
 pub(super) use board::{Board, Watch};
 pub(super) use serve::serve;
-pub(super) use start::start;
+pub(super) use start::{is_alone, start};

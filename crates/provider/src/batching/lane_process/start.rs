@@ -310,6 +310,11 @@ fn allowed_cpus() -> io::Result<[u64; CPU_WORDS]> {
 /// Words of a set of as many CPUs as Linux can have.
 const CPU_WORDS: usize = 8_192 / 64;
 
+/// Whether this process has no thread but the calling one.
+pub(crate) fn is_alone() -> bool {
+    threads().is_ok_and(|threads| threads == 1)
+}
+
 /// How many threads this process has.
 fn threads() -> io::Result<usize> {
     Ok(fs::read_dir("/proc/self/task")?.count())
