@@ -1,5 +1,6 @@
 //! Switches processes by the word in their counters, those too that are forked meanwhile.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
@@ -34,14 +35,14 @@ pub fn write(directories: &Directories, is_meant: impl Fn(&Process) -> bool, wor
             before.entry(identity).or_insert_with(|| process.clone());
             if process.counts.off_until_ns == word {
                 switched.insert(identity);
-            } else if !failed.contains_key(&identity) {
+            } else if let Entry::Vacant(failure) = failed.entry(identity) {
                 is_done = false;
                 let written = match look {
                     LOOKS_MAX => Err("something else switches it as well".to_owned()),
                     _ => switch(&process, word),
                 };
                 if let Err(reason) = written {
-                    failed.insert(identity, (process, reason));
+                    failure.insert((process, reason));
                 }
             }
         }
