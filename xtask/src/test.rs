@@ -95,13 +95,14 @@ fn clippy(workspace: &Workspace) -> Result<()> {
             .args(["clippy", QUICK, "--workspace", "--all-targets", "--quiet"])
             .args(["--", "--deny=warnings"]),
     )?;
-    // The demo builds the program so. Only the program has default features, and beside the whole
-    // workspace its dependencies keep the features that they had: nothing else is checked again.
+    // The demo builds the program so. Only the program has default features. That an example is
+    // checked too makes cargo count the dependencies of tests: beside the whole workspace all other
+    // crates keep the features that they had, and are not checked again.
     announce_and_run(
         workspace
             .cargo()
-            .args(["clippy", QUICK, "--workspace", "--bins", "--no-default-features", "--quiet"])
-            .args(["--", "--deny=warnings"]),
+            .args(["clippy", QUICK, "--workspace", "--bins", "--example=rules", "--quiet"])
+            .args(["--no-default-features", "--", "--deny=warnings"]),
     )
 }
 

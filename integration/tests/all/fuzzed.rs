@@ -22,5 +22,5 @@ fn results_files_of_any_bytes() {
 
 #[test]
 fn messages_on_the_bus_of_any_bytes() {
-    replay("fleet_messages", 54, 20_000, support::fleet_messages);
+    replay("fleet_messages", 54, 4_000, support::fleet_messages);
 }

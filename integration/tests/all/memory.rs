@@ -15,7 +15,7 @@ use widelane_integration::server::{Kind, Server};
 const LONE: (usize, u64) = (1, 40);
 const SEVERAL: (usize, u64) = (4, 40);
 const FEW: (usize, u64) = (16, 200);
-const MANY: (usize, u64) = (400, 4_000);
+const MANY: (usize, u64) = (400, 1_600);
 
 /// How many workers meet several clients as their first.
 const NEW_WORKERS: usize = 8;

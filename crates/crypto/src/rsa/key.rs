@@ -177,20 +177,6 @@ impl PrivateKey {
     }
 }
 
-#[cfg(test)]
-impl PrivateKey {
-    /// Takes over a key and then damages it, so that every operation has a wrong half modulo p.
-    pub(super) fn with_corrupted_half(components: &Components<'_>) -> Result<Self, KeyError> {
-        let mut key = Self::from_components(components)?;
-        match &mut key.material {
-            Material::Rsa2048(key) => key.corrupt(components),
-            Material::Rsa3072(key) => key.corrupt(components),
-            Material::Rsa4096(key) => key.corrupt(components),
-        }
-        Ok(key)
-    }
-}
-
 impl<'a> Components<'a> {
     /// The same numbers without leading zeros.
     fn trimmed(&self) -> Self {
@@ -218,15 +204,6 @@ impl<const HALF: usize, const FULL: usize, const HALF_DIGITS: usize, const FULL_
         let Components { n, p, q, dp, dq, qinv, .. } = *components;
         let lanes = CrtKey::new(&CrtParts { n, e: numbers.e, p, q, dp, dq, qinv });
         Ok(Vault::new(Precomputed { numbers, lanes }))
-    }
-
-    #[cfg(test)]
-    fn corrupt(&mut self, components: &Components<'_>) {
-        let Components { n, p, q, dp, dq, qinv, .. } = *components;
-        let mut dp = dp.to_vec();
-        *dp.last_mut().unwrap() ^= 2;
-        self.numbers.dp[0] ^= 2;
-        self.lanes = CrtKey::new(&CrtParts { n, e: self.numbers.e, p, q, dp: &dp, dq, qinv });
     }
 }
 

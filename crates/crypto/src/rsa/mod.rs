@@ -208,6 +208,3 @@ impl Kernel {
 pub fn confirms_one(key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
     single::confirms(key, input, result)
 }
-
-#[cfg(test)]
-mod tests;

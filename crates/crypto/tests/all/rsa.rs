@@ -126,6 +126,79 @@ fn every_room_agrees_with_the_model() {
     });
 }
 
+/// The key with another number in place of p, which is no prime. All components fit one another, so
+/// that it is taken, but half of every result is wrong: that modulo p.
+fn with_wrong_half(key: &TestKey) -> TestKey {
+    let [e, p, q] = [&key.e, &key.p, &key.q].map(|bytes| big(bytes));
+    let one = BigUint::from(1u32);
+    let mut composite = p + 2u32;
+    let dp = loop {
+        match e.modinv(&(&composite - &one)) {
+            Some(dp) => break dp,
+            None => composite += 2u32,
+        }
+    };
+    let qinv = q.modinv(&composite).expect("what has no factor in common with q");
+    let number = |number: &BigUint| number.to_bytes_be();
+    TestKey {
+        n: number(&(&composite * &q)),
+        p: number(&composite),
+        dp: number(&dp),
+        qinv: number(&qinv),
+        ..key.clone()
+    }
+}
+
+#[test]
+fn a_wrong_half_never_leaves() {
+    for size in KeySize::ALL {
+        let mut test_keys = test_keys(size.bits());
+        test_keys.truncate(8);
+        test_keys[3] = with_wrong_half(&test_keys[3]);
+        let keys: Vec<_> = test_keys.iter().map(|key| import(key).unwrap()).collect();
+        let input = vec![0x42; size.bytes()];
+        reveals_a_prime(&test_keys[3], &input);
+
+        for_each_room_of(&rooms::ARITHMETIC, |room, policy| {
+            let mut outputs = vec![vec![0xaa; size.bytes()]; keys.len()];
+            let mut jobs: Vec<_> = keys
+                .iter()
+                .zip(&mut outputs)
+                .map(|(key, output)| PrivateJob::new(key, &input, output))
+                .collect();
+            let rsa = Rsa::choose(policy);
+            let mut check = |run: &dyn Fn(&mut [PrivateJob<'_>])| {
+                run(&mut jobs);
+                for (index, job) in jobs.iter().enumerate() {
+                    if index == 3 {
+                        assert_eq!(job.outcome, Outcome::FaultDetected, "{room:?} {size:?}");
+                        assert!(job.output.iter().all(|byte| *byte == 0));
+                    } else {
+                        assert_eq!(job.outcome, Outcome::Done, "{room:?} {size:?} {index}");
+                        assert_eq!(*job.output, test_keys[index].private(&input));
+                    }
+                }
+            };
+            check(&|jobs| rsa.private_batch(jobs));
+            for kernel in rsa.kernels() {
+                check(&|jobs| kernel.private_batch(jobs));
+            }
+        });
+    }
+}
+
+/// Why it must not leave: whoever has the message and one signature with a wrong half has the key.
+fn reveals_a_prime(key: &TestKey, input: &[u8]) {
+    let [n, e, p, q, dp, dq, qinv] =
+        [&key.n, &key.e, &key.p, &key.q, &key.dp, &key.dq, &key.qinv].map(|bytes| big(bytes));
+    let input = big(input);
+    let [wrong, right] = [input.modpow(&dp, &p), input.modpow(&dq, &q)];
+    let h = (wrong + &p - &right % &p) * qinv % &p;
+    let signature = right + &q * h;
+    let difference = (signature.modpow(&e, &n) + &n - input) % &n;
+    assert!(difference != BigUint::ZERO && difference % q == BigUint::ZERO);
+}
+
 #[test]
 fn a_batch_fits_the_promised_stack() {
     let run = || {

@@ -63,6 +63,7 @@ struct Results(u64);
 impl<C: Coefficients> Task<C> for Results {
     type Output = Vec<Row>;
 
+    #[inline(always)]
     fn run(self, room: C::Room) -> Vec<Row> {
         results::<C>(room, &mut Random::new(self.0))
     }

@@ -70,6 +70,7 @@ struct Everything<'a, P, L: Lanes, const D: usize>(&'a Element<P, L, D>, &'a Ele
 impl<P: Prime<D>, L: Lanes, const D: usize> Task<L> for Everything<'_, P, L, D> {
     type Output = Results<P, L, D>;
 
+    #[inline(always)]
     fn run(self, room: L::Room) -> Self::Output {
         let (x, y) = (*self.0, *self.1);
         let mut inverse = x;
@@ -148,6 +149,7 @@ struct Sums<'a, P, L: Lanes, const D: usize>(&'a Element<P, L, D>, &'a Element<P
 impl<P: Field<D>, L: Lanes, const D: usize> Task<L> for Sums<'_, P, L, D> {
     type Output = [Element<P, L, D>; 4];
 
+    #[inline(always)]
     fn run(self, _room: L::Room) -> Self::Output {
         let (x, y) = (*self.0, *self.1);
         [
@@ -224,6 +226,7 @@ struct HasX<'a, C: Curve<D>, L: Lanes, const D: usize> {
 impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for HasX<'_, C, L, D> {
     type Output = LaneMask;
 
+    #[inline(always)]
     fn run(self, room: L::Room) -> LaneMask {
         let (x, z) = (self.x.enter_montgomery(), self.z.enter_montgomery());
         let point = Jacobian::<C, L, D> { x: x.times(z.squared()), y: z, z };

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::common;
 
@@ -48,8 +49,8 @@ struct Code {
 
 #[test]
 fn no_entry_takes_more_stack_than_a_small_thread_has() {
-    let Some(code) = code() else { return };
-    let mut depths = Depths::new(&code);
+    let Some(code) = &*CODE else { return };
+    let mut depths = Depths::new(code);
     let mut entries = 0;
     for address in &code.entries {
         let Some(function) = code.functions.get(address) else { continue };
@@ -72,8 +73,8 @@ fn no_entry_takes_more_stack_than_a_small_thread_has() {
 
 #[test]
 fn wipes_reach_as_deep_as_the_work_before_them() {
-    let Some(code) = code() else { return };
-    let mut depths = Depths::new(&code);
+    let Some(code) = &*CODE else { return };
+    let mut depths = Depths::new(code);
     let mut pairs = 0;
     for function in code.functions.values() {
         let called = |part: &str| -> Vec<u64> {
@@ -171,6 +172,9 @@ fn is_ours(name: &str) -> bool {
 }
 
 /// The provider's code, as shipped; nothing where it is not optimised: those frames are larger.
+/// Disassembled once for all tests, which takes seconds.
+static CODE: LazyLock<Option<Code>> = LazyLock::new(code);
+
 fn code() -> Option<Code> {
     if cfg!(debug_assertions) {
         eprintln!("frames of unoptimised code say nothing: nothing was tested");

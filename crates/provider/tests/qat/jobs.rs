@@ -5,15 +5,17 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use openssl::asn1::Asn1Time;
+use openssl::bn::BigNum;
 use openssl::derive::Deriver;
 use openssl::ec::{EcGroup, EcKey};
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
-use openssl::pkey::{Id, PKey, Private, Public};
+use openssl::pkey::{Id, PKey, PKeyRef, Private, Public};
 use openssl::rsa::{Padding, Rsa};
 use openssl::sign::{Signer, Verifier};
-use openssl::ssl::{SslAcceptor, SslConnector, SslMethod, SslVerifyMode, SslVersion};
+use openssl::ssl::{Ssl, SslContext, SslMethod, SslVersion};
 use openssl::x509::{X509, X509Name};
+use widelane_testkit::rsa::test_keys;
 
 /// One kind of job, with its keys.
 pub enum Job {
@@ -21,8 +23,9 @@ pub enum Job {
     Sign(PKey<Private>),
     /// A shared secret, made on both sides.
     Exchange([PKey<Private>; 2]),
-    /// A handshake of TLS 1.2 whose premaster secret the server decrypts.
-    Decrypt(PKey<Private>, X509),
+    /// A handshake of TLS 1.2 whose premaster secret the server decrypts. Client and server share
+    /// the context, which takes longer to set up than many handshakes do.
+    Decrypt(SslContext),
 }
 
 impl Job {
@@ -33,9 +36,7 @@ impl Job {
         jobs.extend(curves.map(|curve| Job::Sign(ec(curve))));
         jobs.extend(curves.map(|curve| Job::Exchange([ec(curve), ec(curve)])));
         jobs.push(Job::Exchange([0, 1].map(|_| PKey::generate_x25519().unwrap())));
-        let key = rsa(2048);
-        let certificate = certificate(&key);
-        jobs.push(Job::Decrypt(key, certificate));
+        jobs.push(Job::Decrypt(decrypting_context(&rsa(2048))));
         jobs
     }
 
@@ -61,7 +62,7 @@ impl Job {
         match self {
             Job::Sign(key) => sign(key, times),
             Job::Exchange([ours, theirs]) => (0..times).for_each(|_| exchange(ours, theirs)),
-            Job::Decrypt(key, certificate) => (0..times).for_each(|_| decrypt(key, certificate)),
+            Job::Decrypt(context) => (0..times).for_each(|_| decrypt(context)),
         }
     }
 }
@@ -69,17 +70,27 @@ impl Job {
 impl fmt::Debug for Job {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, key) = match self {
-            Job::Sign(key) => ("sign", key),
-            Job::Exchange([key, _]) => ("exchange", key),
-            Job::Decrypt(key, _) => ("decrypt", key),
+            Job::Sign(key) => ("sign", key.as_ref()),
+            Job::Exchange([key, _]) => ("exchange", key.as_ref()),
+            Job::Decrypt(context) => ("decrypt", context.private_key().unwrap()),
         };
         write!(formatter, "{name} by {:?} of {} bits", key.id(), key.bits())
     }
 }
 
-/// A key of RSA.
-pub fn rsa(bits: u32) -> PKey<Private> {
-    PKey::from_rsa(Rsa::generate(bits).unwrap()).unwrap()
+/// A key of RSA, which would take long to make.
+pub fn rsa(bits: usize) -> PKey<Private> {
+    let key = &test_keys(bits)[0];
+    let [n, e, d, p, q, dp, dq, qinv] =
+        [&key.n, &key.e, &key.d, &key.p, &key.q, &key.dp, &key.dq, &key.qinv]
+            .map(|bytes| BigNum::from_slice(bytes).unwrap());
+    let key = Rsa::from_private_components(n, e, d, p, q, dp, dq, qinv).unwrap();
+    PKey::from_rsa(key).unwrap()
+}
+
+/// One that is too short to be ours.
+pub fn short_rsa() -> PKey<Private> {
+    PKey::from_rsa(Rsa::generate(1024).unwrap()).unwrap()
 }
 
 fn ec(curve: Nid) -> PKey<Private> {
@@ -87,7 +98,7 @@ fn ec(curve: Nid) -> PKey<Private> {
     PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap()
 }
 
-fn certificate(key: &PKey<Private>) -> X509 {
+fn certificate(key: &PKeyRef<Private>) -> X509 {
     let mut name = X509Name::builder().unwrap();
     name.append_entry_by_text("CN", "localhost").unwrap();
     let name = name.build();
@@ -98,7 +109,7 @@ fn certificate(key: &PKey<Private>) -> X509 {
     certificate.set_not_after(&Asn1Time::days_from_now(1).unwrap()).unwrap();
     certificate.set_pubkey(key).unwrap();
     // By another key: the client does not look, and this one's operations are counted.
-    certificate.sign(&rsa(1024), MessageDigest::sha256()).unwrap();
+    certificate.sign(&short_rsa(), MessageDigest::sha256()).unwrap();
     certificate.build()
 }
 
@@ -133,20 +144,21 @@ fn exchange(ours: &PKey<Private>, theirs: &PKey<Private>) {
     assert_eq!(derive(ours, theirs), derive(theirs, ours));
 }
 
+fn decrypting_context(key: &PKeyRef<Private>) -> SslContext {
+    let mut context = SslContext::builder(SslMethod::tls()).unwrap();
+    context.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
+    context.set_cipher_list("AES128-GCM-SHA256").unwrap();
+    context.set_private_key(key).unwrap();
+    context.set_certificate(&certificate(key)).unwrap();
+    context.build()
+}
+
 /// Has a client send a premaster secret.
-fn decrypt(key: &PKey<Private>, certificate: &X509) {
-    let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls()).unwrap();
-    acceptor.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
-    acceptor.set_cipher_list("AES128-GCM-SHA256").unwrap();
-    acceptor.set_private_key(key).unwrap();
-    acceptor.set_certificate(certificate).unwrap();
-    let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
-    connector.set_verify(SslVerifyMode::NONE);
-    connector.set_cipher_list("AES128-GCM-SHA256").unwrap();
+fn decrypt(context: &SslContext) {
     let (client, server) = UnixStream::pair().unwrap();
-    let (acceptor, connector) = (acceptor.build(), connector.build());
+    let [connecting, accepting] = [0, 1].map(|_| Ssl::new(context).unwrap());
     thread::scope(|scope| {
-        scope.spawn(|| connector.connect("localhost", client).unwrap());
-        acceptor.accept(server).unwrap();
+        scope.spawn(|| connecting.connect(client).unwrap());
+        accepting.accept(server).unwrap();
     });
 }

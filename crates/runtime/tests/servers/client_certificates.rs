@@ -21,7 +21,7 @@ const VERSIONS: [SslVersion; 2] = [SslVersion::TLS1_2, SslVersion::TLS1_3];
 
 /// Clients at once, and handshakes of each.
 const CLIENTS: usize = 16;
-const HANDSHAKES: usize = 20;
+const HANDSHAKES: usize = 8;
 
 /// Signatures of a chain.
 const OF_CHAIN: u64 = 2;

@@ -17,7 +17,7 @@ const NOBODY: u32 = 65_534;
 const AS_OTHERS: &str =
     "setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override";
 
-/// Runs a server that forks a process for each of a hundred connections under `widelane run` and
+/// Runs a server that forks a process for each of its connections under `widelane run` and
 /// `options`, after the shell has done `setup` in a space of mounts of its own; returns what
 /// widelane and the dynamic loader said, and what is in /run/widelane at the end. Nothing where
 /// only root could do so.

@@ -9,7 +9,7 @@ use crate::support::fuzzed::{rule_files, rules_and_packets};
 fn rules_and_packets_of_any_bytes() {
     let mut random = Random::new(31);
     corpus("rules_and_packets").iter().for_each(|bytes| rules_and_packets(bytes));
-    for _ in 0..150 {
+    for _ in 0..60 {
         let mut bytes = vec![0; random.below(800)];
         random.fill(&mut bytes);
         rules_and_packets(&bytes);
