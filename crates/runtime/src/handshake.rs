@@ -566,8 +566,10 @@ fn take_in(
     ssl: *mut c_void,
 ) -> Option<&'static Handshake> {
     let openssl = real::openssl()?;
+    let is_off = (hooks.is_off)();
     if (openssl.SSL_in_init)(ssl) == 0
         || (openssl.SSL_is_server)(ssl) == 0
+        || (is_off && (openssl.SSL_in_before)(ssl) == 0)
         || (openssl.SSL_is_dtls)(ssl) != 0
         // OpenSSL's own QUIC handshakes behind a lock that all connections of a socket share.
         || (openssl.SSL_version)(ssl) == OSSL_QUIC1_VERSION
@@ -596,10 +598,8 @@ fn take_in(
     if notified == Notified::ByPost {
         methods::keep_for_program();
     }
-    if (hooks.is_off)() {
-        if (openssl.SSL_in_before)(ssl) != 0 {
-            count(hooks, |counters| &counters.handshakes);
-        }
+    if is_off {
+        count(hooks, |counters| &counters.handshakes);
         return None;
     }
     round_trip::begin(notified);

@@ -173,6 +173,34 @@ pub(crate) fn fetch(
     Some(found)
 }
 
+/// While the process is switched off, the default provider's own of what each handshake begins anew
+/// and does not keep, so that it does not even pass through our provider. Keys and ciphers, which a
+/// program keeps, are looked up as ever.
+pub(crate) fn fetch_while_off(
+    operation: Operation,
+    context: *mut c_void,
+    name: *const c_char,
+    properties: *const c_char,
+    fetch: impl FnOnce(*const c_char) -> *mut c_void,
+) -> Option<*mut c_void> {
+    if name.is_null() || !properties.is_null() && !text(properties).is_empty() {
+        return None;
+    }
+    let is_passing = match operation {
+        Operation::Kdf => true,
+        Operation::KeyManagement => text(name) == c"X25519",
+        _ => false,
+    };
+    let openssl = (is_passing && is_in_libssl() && is_switched_off()).then(real::openssl)??;
+    let default = default_context(openssl)?;
+    if !context.is_null() && context != default {
+        return None;
+    }
+    let [(_, of_default), _] = KEPT_PROVIDERS;
+    let found = openssl.quietly(|| fetch(of_default.as_ptr()));
+    (!found.is_null()).then_some(found)
+}
+
 /// One of libcrypto's answers that stay the same for a thread: as it was before, or as `get` finds
 /// it now for this context.
 pub(crate) fn random(

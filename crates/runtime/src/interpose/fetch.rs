@@ -23,9 +23,13 @@ macro_rules! fetch_functions {
                 name: *const c_char,
                 properties: *const c_char,
             ) -> *mut c_void {
-                let fetch = || uncancelled(|| real::$name(context, name, properties));
+                let fetch_by = |properties| uncancelled(|| real::$name(context, name, properties));
+                let fetch = || fetch_by(properties);
+                let operation = Operation::$operation;
                 let known = guard(None, || {
-                    methods::fetch(Operation::$operation, context, name, properties, fetch)
+                    methods::fetch(operation, context, name, properties, fetch).or_else(|| {
+                        methods::fetch_while_off(operation, context, name, properties, fetch_by)
+                    })
                 });
                 known.unwrap_or_else(fetch)
             }
