@@ -18,6 +18,7 @@ use widelane_tables::{Block, Kind, Table, Tone};
 
 use crate::libraries::Libraries;
 use crate::run::fitness;
+use crate::system::Starter;
 use crate::{output, system};
 
 /// Shows what this CPU can do, which rooms the policy leaves open, and the TLS servers installed
@@ -118,7 +119,7 @@ impl Description {
             Batched { family, room }
         });
         Ok(Description {
-            lane_mistakes: system::lane_mistakes(&resolved.policy),
+            lane_mistakes: system::lane_mistakes(&resolved.policy, Starter::Here),
             batched: batched.into(),
             machine: Machine::detect(),
             topology: Topology::detect(),

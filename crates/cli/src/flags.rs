@@ -10,7 +10,7 @@ use widelane_cpu::policy::{
     self, Combine, Engine, Inputs, LaneCpus, LaneUser, PolicyError, WaitMax,
 };
 
-use crate::system;
+use crate::system::{self, Starter};
 
 /// The flags.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -110,8 +110,8 @@ impl Flags {
     }
 
     /// Refuses CPUs and users that the lane process cannot have on this machine.
-    pub fn check_lane_process(&self, policy: &Policy) -> anyhow::Result<()> {
-        if let Some(mistake) = system::lane_mistakes(policy).first() {
+    pub fn check_lane_process(&self, policy: &Policy, starter: Starter) -> anyhow::Result<()> {
+        if let Some(mistake) = system::lane_mistakes(policy, starter).first() {
             bail!("{mistake}");
         }
         let lane_cpus = policy.lane_cpus.as_ref();

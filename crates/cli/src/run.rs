@@ -18,6 +18,7 @@ use widelane_host::programs;
 use self::fitness::Fitness;
 use crate::flags::{self, Flags};
 use crate::libraries::Libraries;
+use crate::system::Starter;
 use crate::{live, sigpipe, system};
 
 /// Runs an unmodified TLS server accelerated
@@ -157,7 +158,7 @@ fn check_policy(
 ) -> anyhow::Result<()> {
     let system_path = system_path.to_owned();
     let policy = flags.resolve(&Inputs { system_path, ..Inputs::of_variables(variable) })?;
-    flags.check_lane_process(&policy)?;
+    flags.check_lane_process(&policy, Starter::Here)?;
     if let Some(user) = policy.lane_user.filter(|_| !rustix::process::geteuid().is_root()) {
         bail!(
             "only root can have the lane process run as {user}; start the server as root, or name \

@@ -39,10 +39,22 @@ pub fn find_beside(name: &str) -> Option<PathBuf> {
     program.is_file().then_some(program)
 }
 
+/// What is to have a lane process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// A program that this process starts.
+    Here,
+    /// A service, which may use other CPUs than this process.
+    Service,
+}
+
 /// Why this machine cannot have the lane process that a policy asks for.
-pub fn lane_mistakes(policy: &Policy) -> Vec<String> {
+pub fn lane_mistakes(policy: &Policy, starter: Starter) -> Vec<String> {
     let cpus = policy.lane_cpus.as_ref();
-    let missing = cpus.zip(LaneCpus::online()).and_then(|(cpus, online)| cpus.check(&online).err());
+    let missing = cpus.and_then(|cpus| match starter {
+        Starter::Here => cpus.check_here().err(),
+        Starter::Service => cpus.check(&LaneCpus::online()?).err(),
+    });
     let user = policy.lane_user.as_ref().and_then(|user| {
         if cpus.is_none_or(LaneCpus::is_none) {
             return Some(format!(

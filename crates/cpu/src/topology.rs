@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{fs, thread};
 
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 
 /// The CPUs that are on line, and the caches they share.
@@ -116,6 +118,25 @@ fn on_line(allowed: &str, online: Option<&[usize]>) -> Option<Vec<usize>> {
         cpus.retain(|cpu| online.contains(cpu));
     }
     Some(cpus)
+}
+
+/// Those of `cpus` that a thread of this process can stay on, wherever it may run now: cpusets and
+/// what is on line decide, and `taskset` does not.
+pub(crate) fn reachable(cpus: &[usize]) -> Vec<usize> {
+    let tried = || cpus.iter().copied().filter(|cpu| can_stay_on(*cpu)).collect();
+    // Another thread, as this one stays where it is.
+    thread::scope(|scope| scope.spawn(tried).join()).unwrap_or_else(|_| cpus.to_vec())
+}
+
+/// Moves this thread to `cpu`, unless the system does not have it, or not for this process.
+pub(crate) fn can_stay_on(cpu: usize) -> bool {
+    if cpu >= CpuSet::MAX_CPU {
+        return allowed().is_some_and(|allowed| allowed.contains(&cpu));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    // Whoever may not ask at all is not told either.
+    sched_setaffinity(None, &set) != Err(Errno::INVAL)
 }
 
 /// NUMA nodes and their CPUs.

@@ -25,7 +25,7 @@ use crate::flags::{Flags, Variables};
 use crate::libraries::Libraries;
 use crate::output;
 use crate::run::fitness::Fitness;
-use crate::system;
+use crate::system::{self, Starter};
 
 /// Accelerates a service of systemd from its next start on
 ///
@@ -265,7 +265,7 @@ fn variables(given: &Flags, root: &Path, unit: &Unit) -> anyhow::Result<(Variabl
         ..inputs
     })?;
     if root == Path::new("/") {
-        flags.check_lane_process(&policy)?;
+        flags.check_lane_process(&policy, Starter::Service)?;
     }
     Ok((variables, policy))
 }

@@ -317,9 +317,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.check_groups()?;
     args.check_client_certificates(&programs)?;
     args.check_servers(&programs)?;
-    if let (Some(cpus), Some(allowed)) = (&args.lane_cpus, LaneCpus::allowed()) {
-        cpus.check(&allowed)?;
-    }
+    args.lane_cpus.as_ref().map_or(Ok(()), LaneCpus::check_here)?;
     if let Some(Rival::HaproxyAwsLc) = args.rival {
         args.find_haproxy_aws_lc(&mut programs)?;
     }
