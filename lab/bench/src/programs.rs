@@ -1,5 +1,6 @@
 //! What is installed: the servers, and the parts of widelane itself.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use widelane_host::programs::{
@@ -27,6 +28,8 @@ pub struct Programs {
     pub openssl: Option<PathBuf>,
     /// Where programs were looked for.
     pub search: Vec<PathBuf>,
+    /// The policy's variables that are set here.
+    pub policy: Vec<(&'static str, OsString)>,
 }
 
 /// A rival that is built from source.
@@ -53,6 +56,7 @@ impl Programs {
             haproxy_aws_lc: Built::Unwanted,
             openssl: find("openssl", search),
             search: search.to_vec(),
+            policy: Vec::new(),
         }
     }
 

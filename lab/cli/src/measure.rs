@@ -14,6 +14,7 @@ use widelane_bench::programs::Programs;
 use widelane_cli::libraries::Libraries;
 use widelane_cli::output;
 use widelane_cli::system::{self, write};
+use widelane_cpu::policy;
 use widelane_host::programs;
 use widelane_results::{Machine, Results, SCHEMA, Status};
 
@@ -24,7 +25,8 @@ pub fn programs() -> anyhow::Result<Programs> {
     let installed = || programs::find("widelane", &search);
     let widelane = system::find_beside("widelane").or_else(installed).unwrap_or_default();
     let provider = Libraries::find().map(|libraries| libraries.provider).ok();
-    Ok(Programs { bench, ..Programs::search(widelane, provider, &search) })
+    let policy = policy::variables().filter_map(|name| Some((name, env::var_os(name)?))).collect();
+    Ok(Programs { bench, policy, ..Programs::search(widelane, provider, &search) })
 }
 
 /// Results without results: when, where and by which command.

@@ -1,8 +1,6 @@
 //! Commands of servers as they are installed: what accelerates whatever starts in this environment,
 //! or on this system, must not accelerate the server that others are held against.
 
-use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,16 +34,17 @@ pub fn command(words: &[PathBuf]) -> Command {
     command
 }
 
-/// The policy that the environment of this process asks for, but for what subjects differ in.
-pub fn policy_here() -> impl Iterator<Item = (&'static str, OsString)> {
-    let names = policy::variables().filter(|name| !OF_SUBJECTS.contains(name));
-    names.filter_map(|name| Some((name, env::var_os(name)?)))
+/// Whether subjects differ in what the variable `name` says.
+pub fn is_of_subjects(name: &str) -> bool {
+    OF_SUBJECTS.contains(&name)
 }
 
 /// The library of ours that a process has mapped, if it has one, and what may have loaded it.
 pub fn library_in(process: Pid) -> Option<(PathBuf, &'static str)> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-    let library = maps.lines().find_map(library_of_ours)?;
+    // The runtime first, as it loads the provider.
+    let libraries = maps.lines().filter_map(library_of_ours);
+    let library = libraries.max_by_key(|library| library.ends_with(RUNTIME))?;
     let is_runtime = library.ends_with(RUNTIME);
     let preloaded = fs::read_to_string(PRELOADED).unwrap_or_default();
     let cause = match is_runtime {

@@ -1,6 +1,7 @@
 //! Starts servers: from kind, subject and certificates to a process that accepts
 //! connections.
 
+use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -18,7 +19,7 @@ use widelane_loadgen::Group;
 use super::application::Application;
 use super::config::{GROUPS, Workers};
 use super::content::Content;
-use super::plain::{command, policy_here};
+use super::plain::{command, is_of_subjects};
 use super::process::Process;
 use super::{Identity, Server, ServerError, ServerKind, Subject, config};
 use crate::groups;
@@ -131,6 +132,12 @@ impl Testbed {
     /// The CPUs set aside for a subject.
     fn lane_cpus_of(&self, subject: Subject) -> Option<&LaneCpus> {
         self.lane_cpus.as_ref().filter(|_| subject == self.with_lane_process)
+    }
+
+    /// The policy that the environment of this process asks for, but for what subjects differ in.
+    fn policy(&self) -> impl Iterator<Item = (&'static str, OsString)> {
+        let variables = self.programs.policy.iter();
+        variables.filter(|(name, _)| !is_of_subjects(name)).cloned()
     }
 
     /// The groups of a server, as OpenSSL reads them.
@@ -301,7 +308,7 @@ impl Testbed {
             | Subject::Auto
             | Subject::Waiting(_) => {
                 let mut run = command(&[self.widelane()?.to_owned()]);
-                run.envs(policy_here()).arg("run").arg("--counters-dir").arg(counters);
+                run.envs(self.policy()).arg("run").arg("--counters-dir").arg(counters);
                 let options: &[&str] = match subject {
                     Subject::Qat => &["--engine", "qat"],
                     Subject::Auto => &["--policy", "auto"],
@@ -320,7 +327,7 @@ impl Testbed {
                 write(&configuration, &config::openssl(self.provider()?))?;
                 let mut configured = command(server);
                 configured
-                    .envs(policy_here())
+                    .envs(self.policy())
                     .env("OPENSSL_CONF", configuration)
                     .env("WIDELANE_COUNTERS_DIR", counters);
                 configured

@@ -16,8 +16,8 @@ use crate::keep::answer;
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// What the bursts are made of, a subject of `power map` [default: vfmadd213pd-512, or -256 where
-    /// the CPU has no more]
+    /// What the bursts are made of, a subject of `power map` [default: vfmadd213pd-512, or -256
+    /// where the CPU has no more]
     #[arg(long, value_name = "NAME", conflicts_with = "replay")]
     subject: Option<String>,
     /// Rounds; each visits every cell once [default: 12, or as many as begin in 40 s]
