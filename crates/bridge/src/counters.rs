@@ -7,8 +7,8 @@
 //! threads that find none left count on the first. What a process has done is the sum of its pages.
 //! Those that no thread has had yet are holes in the file.
 //!
-//! All values only grow, but for [`Counters::off_until_ns`], which others write. Readers take a copy
-//! of the file and need no lock. What a reader has to check before it uses a file is in
+//! All values only grow, but for [`Counters::off_until_ns`], which others write. Readers take a
+//! copy of the file and need no lock. What a reader has to check before it uses a file is in
 //! `docs/operate/operating.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -216,9 +216,9 @@ pub struct Counters {
     pub choice: ChoiceCounters,
     /// 1 if the policy was refused, so that nothing is accelerated.
     pub policy_refused: AtomicU64,
-    /// The process leaves all operations to OpenSSL until `CLOCK_MONOTONIC` shows this: 0 for not at
-    /// all, `u64::MAX` for good. Who may write the file sets it (`widelane off`); the process itself
-    /// only reads it, and has its children begin with it.
+    /// The process leaves all operations to OpenSSL until `CLOCK_MONOTONIC` shows this: 0 for not
+    /// at all, `u64::MAX` for good. Who may write the file sets it (`widelane off`); the process
+    /// itself only reads it, and has its children begin with it.
     pub off_until_ns: AtomicU64,
 }
 

@@ -77,7 +77,8 @@ pub struct ProviderHooks {
     /// first waits, when memory is not short yet: the C library ends a process in which it finds
     /// none for a variable of a thread.
     pub begin_thread: extern "C" fn(),
-    /// The program is about to make a thread. What takes a process with a single one is started now.
+    /// The program is about to make a thread. What takes a process with a single one is started
+    /// now.
     pub before_threads: extern "C" fn(),
     /// The calling thread begins to run a handshake's fibre, or has left it: what the provider
     /// keeps meanwhile of the handshake's secrets is wiped.

@@ -558,8 +558,8 @@ fn suspended(ssl: *const c_void) -> Option<&'static Handshake> {
     find(ssl.cast_mut()).filter(is_suspended)
 }
 
-/// Takes a handshake under our care, or leaves it alone: `None`. One that begins while the process is
-/// switched off is only counted.
+/// Takes a handshake under our care, or leaves it alone: `None`. One that begins while the process
+/// is switched off is only counted.
 fn take_in(
     hooks: &ProviderHooks,
     event_loop: &EventLoop,

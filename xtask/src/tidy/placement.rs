@@ -200,6 +200,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/runtime.rs",
         "crates/provider/src/signature.rs",
         "crates/provider/src/stack.rs",
+        "crates/provider/src/switch.rs",
         "crates/reserve/src", // an allocator, and memory from the kernel
         "crates/runtime/src/activate.rs",
         "crates/runtime/src/config.rs",
@@ -231,6 +232,7 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/runtime/src/interpose/session.rs",
         "crates/runtime/src/interpose/socket.rs",
         "crates/runtime/src/interpose/ssl.rs",
+        "crates/runtime/src/interpose/thread.rs",
         "crates/runtime/src/interpose/vfork.rs",
         "crates/runtime/src/keys.rs",
         "crates/runtime/src/methods.rs",

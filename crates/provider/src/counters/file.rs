@@ -29,8 +29,8 @@ pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
     renamed.inspect_err(|_| drop(fs::remove_file(new)))
 }
 
-/// Until when this process was switched off before it executed itself anew, as HAProxy's master does
-/// when it reloads: its file is still there.
+/// Until when this process was switched off before it executed itself anew, as HAProxy's master
+/// does when it reloads: its file is still there.
 pub(crate) fn former_off_until_ns(dir: &Path) -> u64 {
     read_former(dir).unwrap_or(0)
 }
