@@ -290,8 +290,8 @@ impl Gain {
         blocks.extend(LeftOut::ALL.into_iter().filter_map(|why| self.left_out(why)));
         if self.ratio.is_some() {
             blocks.push(Block::Text(
-                "Off, handshakes still go through Widelane's hooks: without Widelane they cost 6 to \
-                 8 % less in our measurements (docs/operate/operating.md)."
+                "Off, handshakes still go through Widelane's hooks: without Widelane they cost 6 \
+                 to 8 % less in our measurements (docs/operate/operating.md)."
                     .to_owned(),
             ));
         }

@@ -10,6 +10,7 @@ use std::ptr;
 use std::thread;
 use std::time::Duration;
 
+use openssl::symm::{Cipher, encrypt_aead};
 use openssl_sys as sys;
 
 use crate::support::by_hand::{
@@ -140,28 +141,25 @@ ways! {
 
 /// Seals so many records, cancelled from the beginning, and then waits.
 extern "C-unwind" fn seal(argument: *mut c_void) -> *mut c_void {
-    let (key, record, mut sealed, mut bytes) = ([1; 16], [2; 64], [0; 64], 0);
-    // SAFETY: this thread; key, IV and records have their lengths; the descriptor is open.
-    unsafe {
-        assert_eq!(pthread_cancel(libc::pthread_self()), 0);
-        let context = sys::EVP_CIPHER_CTX_new();
-        for number in 0..RECORDS {
-            let (iv, none) = ([number; 12], ptr::null_mut());
-            let cipher = sys::EVP_aes_128_gcm();
-            sys::EVP_EncryptInit_ex(context, cipher, none, key.as_ptr(), iv.as_ptr());
-            let (to, from) = (sealed.as_mut_ptr(), record.as_ptr());
-            sys::EVP_EncryptUpdate(context, to, &mut bytes, from, record.len() as c_int);
-            sys::EVP_EncryptFinal_ex(context, to, &mut bytes);
-        }
-        sys::EVP_CIPHER_CTX_free(context);
-        let mut byte = 0_u8;
-        let it = &*argument.cast::<Waiting>();
-        ending::recv(it.socket, (&raw mut byte).cast(), 1, 0);
+    // SAFETY: this thread.
+    let this = unsafe { libc::pthread_self() };
+    // SAFETY: as above.
+    assert_eq!(unsafe { pthread_cancel(this) }, 0);
+    for number in 0..RECORDS {
+        let (key, iv, mut tag) = ([1; 16], [number; 12], [0; 16]);
+        let cipher = Cipher::aes_128_gcm();
+        let sealed = encrypt_aead(cipher, &key, Some(&iv), &[], &[2; 64], &mut tag);
+        assert_eq!(sealed.expect("a record").len(), 64);
     }
+    // SAFETY: what `cancel` was given, which outlives the thread.
+    let socket = unsafe { &*argument.cast::<Waiting>() }.socket;
+    let mut byte = 0_u8;
+    // SAFETY: a socket, and room for a byte.
+    unsafe { ending::recv(socket, (&raw mut byte).cast(), 1, 0) };
     ptr::null_mut()
 }
 
-/// More than a context counts before it looks at the clock.
+/// More than are counted before anybody looks at the clock.
 const RECORDS: u8 = 200;
 
 /// Has a thread wait, and cancels it there.
