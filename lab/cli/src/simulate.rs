@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Writes the results as JSON (docs/formats/results.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "results", value_name = "FILE")]
     json: Option<WrittenFile>,
     /// Writes a report that needs nothing but a browser
     #[arg(long, value_name = "FILE")]

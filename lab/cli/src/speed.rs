@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_parser = widelane_cli::units::seconds)]
     seconds: Option<Duration>,
     /// Writes the results as JSON (docs/formats/results.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "results", value_name = "FILE")]
     json: Option<WrittenFile>,
     /// Writes a report that needs nothing but a browser
     #[arg(long, value_name = "FILE")]

@@ -178,7 +178,7 @@ pub struct Gain {
     pub slice_s: f64,
     pub unmeasured_s: f64,
     /// Why it ended before its time.
-    pub ended_early: Option<&'static str>,
+    pub ended_early: Option<EarlyEnd>,
     /// All slices.
     pub slices: Vec<Slice>,
 }
@@ -249,11 +249,7 @@ impl Gain {
             pairs_counted,
             slice_s: plan.slice.as_secs_f64(),
             unmeasured_s: plan.unmeasured.as_secs_f64(),
-            ended_early: end.map(|end| match end {
-                EarlyEnd::Signal => "signal",
-                EarlyEnd::Interference => "switched_by_others",
-                EarlyEnd::Ended => "server_ended",
-            }),
+            ended_early: end,
             slices,
         }
     }
@@ -278,14 +274,13 @@ impl Gain {
                 counted(self.pairs_counted, "pair of slices", "pairs of slices"),
             )));
         }
-        let end = match self.ended_early {
-            Some("signal") => Some("It was ended before its time; the server is on."),
-            Some("switched_by_others") => Some(
-                "Somebody else has switched the server meanwhile: it was ended, and left as it is.",
-            ),
-            Some(_) => Some("The server has ended meanwhile."),
-            None => None,
-        };
+        let end = self.ended_early.map(|end| match end {
+            EarlyEnd::Signal => "It was ended before its time; the server is on.",
+            EarlyEnd::SwitchedByOthers => {
+                "Somebody else has switched the server meanwhile: it was ended, and left as it is."
+            }
+            EarlyEnd::ServerEnded => "The server has ended meanwhile.",
+        });
         blocks.extend(end.map(|end| Block::Warning(end.to_owned())));
         blocks.extend(LeftOut::ALL.into_iter().filter_map(|why| self.left_out(why)));
         if self.ratio.is_some() {

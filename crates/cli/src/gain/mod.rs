@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
+use serde::Serialize;
 
 use self::answer::{Gain, LeftOut, Setting, Slice};
 use self::look::Look;
@@ -123,14 +124,15 @@ fn check(processes: &[&Process]) -> anyhow::Result<()> {
 }
 
 /// Why the measurement ended before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EarlyEnd {
     /// A signal, such as Ctrl-C.
     Signal,
     /// Somebody else has switched the server off or on.
-    Interference,
+    SwitchedByOthers,
     /// No process is left.
-    Ended,
+    ServerEnded,
 }
 
 /// Switches the server in turns.
@@ -186,11 +188,11 @@ impl Turns {
             }
             let look = Look::take(&self.directories, &self.chosen);
             if look.words.is_empty() {
-                return Ok(Err(EarlyEnd::Ended));
+                return Ok(Err(EarlyEnd::ServerEnded));
             }
             let is_other = |(identity, it): &(_, u64)| *it != word && self.known.contains(identity);
             if look.words.iter().any(is_other) {
-                return Ok(Err(EarlyEnd::Interference));
+                return Ok(Err(EarlyEnd::SwitchedByOthers));
             }
             looks.push(look);
         }

@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory_max: usize,
     /// Writes the results as JSON (docs/formats/results.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "results", value_name = "FILE")]
     json: Option<WrittenFile>,
 }
 

@@ -178,7 +178,7 @@ pub struct Args {
           help_heading = COMPARED)]
     port: Option<u16>,
     /// Writes the results as JSON (docs/formats/results.md), after every scenario
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, visible_alias = "results", value_name = "FILE", help_heading = OUTPUT)]
     json: Option<WrittenFile>,
     /// Writes a report that needs nothing but a browser
     #[arg(long, value_name = "FILE", default_value = "widelane-report.html", help_heading = OUTPUT)]
