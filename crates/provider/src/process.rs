@@ -127,6 +127,8 @@ pub(crate) fn begin_thread() {
 /// The program makes a configuration of TLS, and may fork processes that serve by it.
 pub(crate) fn configures() {
     combining::configures();
+    let former = || config().counters_dir.as_deref().map_or(0, counters::former_off_until_ns);
+    uncancelled(|| switch::begin(former));
     IS_CONFIGURED.store(true, Ordering::Relaxed);
 }
 
@@ -237,11 +239,12 @@ impl Process {
     pub(crate) fn pages(&self) -> &Pages {
         let open = || {
             let (lanes, dir) = (rsa::batch::widest(), config().counters_dir.as_deref());
-            let former_ns = dir.map_or(0, counters::former_off_until_ns);
             let pages = Pages::open(lanes, kinds::lanes, dir);
             let is_refused = config().is_policy_refused.into();
             pages.first().policy_refused.store(is_refused, Ordering::Relaxed);
-            switch::obey(&pages.first().off_until_ns, former_ns);
+            if !choosing::is_lane_process() {
+                switch::obey(&pages.first().off_until_ns);
+            }
             pages
         };
         self.counters.get_or_init(|| uncancelled(open))

@@ -6,6 +6,7 @@
 //! have, ML-KEM with OpenSSL 3.0 to 3.4, is still done here, one by one.
 #![allow(unsafe_code, reason = "a pointer to the counters of this process or its parent")]
 
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Whether it is switched off now.
@@ -15,12 +16,27 @@ pub(crate) fn is_off() -> bool {
     until_ns != 0 && is_before(until_ns)
 }
 
-/// Has the process obey `off_until_ns` of its own counters from now on. It begins with `former_ns`,
-/// or as its parent is switched, whose counters it has obeyed until now.
-pub(crate) fn obey(off_until_ns: &'static AtomicU64, former_ns: u64) {
-    let of_parent = word().map_or(0, |word| word.load(Ordering::Relaxed));
-    off_until_ns.fetch_max(former_ns.max(of_parent), Ordering::Relaxed);
-    WORD.store(std::ptr::from_ref(off_until_ns).cast_mut(), Ordering::Release);
+/// Has a process that obeys none yet begin as `former_ns` says.
+pub(crate) fn begin(former_ns: impl FnOnce() -> u64) {
+    if word().is_none() {
+        FORMER_NS.store(former_ns(), Ordering::Relaxed);
+        WORD.store(ptr::from_ref(&FORMER_NS).cast_mut(), Ordering::Release);
+    }
+}
+
+/// Has the process obey `off_until_ns` of its own counters from now on. It goes on as what it has
+/// obeyed until now says: that of its parent, or what it began with.
+pub(crate) fn obey(off_until_ns: &'static AtomicU64) {
+    let former_ns = word().map_or(0, |word| word.load(Ordering::Relaxed));
+    off_until_ns.fetch_max(former_ns, Ordering::Relaxed);
+    WORD.store(ptr::from_ref(off_until_ns).cast_mut(), Ordering::Release);
+}
+
+/// Has this process, the lane process, never be off: it does what workers leave to it, and those
+/// that are off leave it nothing.
+pub(crate) fn begin_lane_process() {
+    static NEVER: AtomicU64 = AtomicU64::new(0);
+    WORD.store(ptr::from_ref(&NEVER).cast_mut(), Ordering::Release);
 }
 
 fn word() -> Option<&'static AtomicU64> {
@@ -40,8 +56,9 @@ fn is_before(until_ns: u64) -> bool {
     is_told && now_ns < until_ns
 }
 
-/// `off_until_ns` of the counters that are obeyed; null until there are some.
-static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+/// `off_until_ns` of the counters that are obeyed, or what stands for it; null at the beginning.
+static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+static FORMER_NS: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {

@@ -190,7 +190,8 @@ impl Turns {
             if look.words.is_empty() {
                 return Ok(Err(EarlyEnd::ServerEnded));
             }
-            let is_other = |(identity, it): &(_, u64)| *it != word && self.known.contains(identity);
+            let is_other =
+                |(identity, it): &(_, u64)| !is_alike(*it, word) && self.known.contains(identity);
             if look.words.iter().any(is_other) {
                 return Ok(Err(EarlyEnd::SwitchedByOthers));
             }
@@ -201,7 +202,9 @@ impl Turns {
         let left_out = match &measured {
             _ if is_late => Some(LeftOut::Late),
             None => Some(LeftOut::Processes),
-            Some(_) if looks[1].words.iter().any(|(_, it)| *it != word) => Some(LeftOut::Processes),
+            Some(_) if looks[1].words.iter().any(|(_, it)| !is_alike(*it, word)) => {
+                Some(LeftOut::Processes)
+            }
             Some(measured) => measured.why_too_little(),
         };
         Ok(Ok(Slice { pair, setting, measured, left_out }))
@@ -213,8 +216,9 @@ impl Turns {
             self.own.push(word);
         }
         let Turns { directories, chosen, own, known } = self;
+        let is_own = |word: u64| own.contains(&word) || Off::of(word).is_none();
         let is_meant =
-            |process: &Process| chosen.is_of(process) && own.contains(&process.counts.off_until_ns);
+            |process: &Process| chosen.is_of(process) && is_own(process.counts.off_until_ns);
         let written = write(directories, is_meant, word);
         known.extend(written.switched.iter().map(Process::identity));
         written.complaint().map_or(Ok(()), |complaint| Err(anyhow!(complaint)))
@@ -237,6 +241,11 @@ impl Drop for Turns {
     }
 }
 
+/// Whether two words mean the same now: a time that has passed is as good as none.
+fn is_alike(one: u64, other: u64) -> bool {
+    one == other || Off::of(one).is_none() && Off::of(other).is_none()
+}
+
 /// Sleeps until then; returns whether nobody asked to stop.
 fn sleep_until(time: Instant, stop: &AtomicBool) -> bool {
     while !stop.load(Ordering::Relaxed) {
@@ -251,3 +260,15 @@ fn sleep_until(time: Instant, stop: &AtomicBool) -> bool {
 
 /// The longest time until a signal that ends the program is noticed.
 const SIGNAL_WAIT_MAX: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_has_passed_is_as_good_as_none() {
+        let word = Off::word(Some(Duration::from_secs(60)));
+        assert!(is_alike(1, ON) && is_alike(word, word));
+        assert!(!is_alike(word, ON) && !is_alike(u64::MAX, word));
+    }
+}

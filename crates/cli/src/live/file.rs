@@ -155,7 +155,7 @@ fn open(path: &Path, access: OFlags) -> Result<(File, Process), Objection> {
         user: facts.users[1],
         command: facts.command,
         threads: facts.threads,
-        off: Off::of(counts.off_until_ns),
+        off: Off::of(counts.off_until_ns).filter(|_| counts.lane_process_starts == 0),
         counts,
         path: path.to_owned(),
     };

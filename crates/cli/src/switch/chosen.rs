@@ -11,9 +11,9 @@ pub struct Chosen(pub Vec<String>);
 
 impl Chosen {
     /// Whether a process is meant: none whose policy was refused, in which there is nothing to
-    /// switch.
+    /// switch, and no lane process, which does what processes that are on leave to it.
     pub fn is_of(&self, process: &Process) -> bool {
-        process.state() != State::Refused
+        is_switched(process)
             && (self.0.is_empty() || self.0.iter().any(|word| is_named(process, word)))
     }
 
@@ -39,6 +39,11 @@ impl Chosen {
     }
 }
 
+/// Whether a process can be switched at all.
+fn is_switched(process: &Process) -> bool {
+    process.state() != State::Refused && process.counts.lane_process_starts == 0
+}
+
 /// Whether a word is the name of a process's program, as far as the kernel keeps it, or its number.
 fn is_named(process: &Process, word: &str) -> bool {
     process.command == word
@@ -49,6 +54,11 @@ fn is_named(process: &Process, word: &str) -> bool {
 /// Why a word means no process that could be switched.
 fn why_missing(word: &str, survey: &Survey, directories: &Directories) -> String {
     if let Some(process) = survey.processes.iter().find(|process| is_named(process, word)) {
+        if process.counts.lane_process_starts > 0 {
+            return format!(
+                "{word} is a lane process: switch the server whose signatures it makes"
+            );
+        }
         return format!("nothing is accelerated in {}", refusal(process));
     }
     let is_it = |file: &&Skipped| {
@@ -97,7 +107,7 @@ fn words(file: &Skipped) -> String {
 /// The programs that can be named, with their numbers of processes.
 fn programs(survey: &Survey) -> Option<String> {
     let mut programs: BTreeMap<&str, usize> = BTreeMap::new();
-    for process in survey.processes.iter().filter(|process| process.state() != State::Refused) {
+    for process in survey.processes.iter().filter(|process| is_switched(process)) {
         *programs.entry(&process.command).or_default() += 1;
     }
     let programs = programs.iter().map(|(command, number)| format!("{command} ({number})"));
@@ -135,6 +145,16 @@ mod tests {
         assert_eq!(found(&["nginx"], &survey), Ok(vec![1, 2]));
         assert_eq!(found(&["2", "a-very-long-name"], &survey), Ok(vec![2, 3]));
         assert_eq!(found(&["2", "nginx"], &survey), Ok(vec![1, 2]));
+    }
+
+    #[test]
+    fn a_lane_process_is_left_alone() {
+        let mut survey = survey();
+        survey.processes[0].command = "widelane-lanes".to_owned();
+        survey.processes[0].counts.lane_process_starts = 1;
+        assert_eq!(found(&[], &survey), Ok(vec![2, 3]));
+        let error = found(&["widelane-lanes"], &survey).unwrap_err();
+        assert!(error.contains("switch the server whose signatures it makes"), "{error}");
     }
 
     #[test]

@@ -96,9 +96,14 @@ pub(crate) fn before_fork() {
     if members.load(Ordering::SeqCst) > 0 {
         return;
     }
+    // With threads another one could not be started.
+    let has_lanes = current().is_some_and(|generation| generation.lane.is_some());
+    if has_lanes && !lane_process::is_alone() {
+        return;
+    }
     let keys = Lent::now();
     if keys.is_empty() {
-        tell_of_missing_keys();
+        tell_of_missing_lanes();
     }
     let old = GENERATION.swap(Generation::make(keys), Ordering::SeqCst);
     if !old.is_null() && members.load(Ordering::SeqCst) == 0 {
@@ -122,7 +127,7 @@ pub(crate) fn before_threads() {
 /// configured make it when they first sign.
 fn can_join() -> bool {
     if current().is_none() && IS_CONFIGURED.load(Ordering::Acquire) {
-        tell_of_missing_keys();
+        tell_of_missing_lanes();
         if config().combines() && IS_CONFIGURED.swap(false, Ordering::AcqRel) {
             GENERATION.store(Generation::make(Lent::none()), Ordering::SeqCst);
         }
@@ -130,14 +135,20 @@ fn can_join() -> bool {
     current().is_some()
 }
 
-/// If there was to be a lane process: it would have no key.
-fn tell_of_missing_keys() {
+/// If there was to be a lane process, says why there is none.
+fn tell_of_missing_lanes() {
     static HAS_TOLD: AtomicBool = AtomicBool::new(false);
-    let line = "no lane process: it has the RSA keys that are loaded before the program forks its \
-                workers, and there are none; workers make their own signatures";
-    if loaded::are_lent() && !HAS_TOLD.swap(true, Ordering::Relaxed) {
-        say_once(Once::NoLaneKeys, line);
+    if !loaded::are_lent() || HAS_TOLD.swap(true, Ordering::Relaxed) {
+        return;
     }
+    let why = if Lent::now().is_empty() {
+        "it has the RSA keys that are loaded before the program forks its workers or makes \
+         threads, and there are none"
+    } else {
+        "the program had made a thread before it had loaded its RSA keys"
+    };
+    let line = format!("no lane process: {why}; workers make their own signatures");
+    say_once(Once::NoLaneKeys, &line);
 }
 
 /// What the event loops of this process may join.

@@ -39,13 +39,13 @@ pub(crate) fn is_open(room: Room) -> bool {
     if switch::is_off() {
         return false;
     }
-    let place = if IS_LANE_PROCESS.load(Ordering::Relaxed) { None } else { Some(chosen()) };
+    let place = if is_lane_process() { None } else { Some(chosen()) };
     alternative(place).has(room)
 }
 
 /// Whether any policy that this process may choose leaves a room open: then the widest one does.
 pub(crate) fn may_open(room: Room) -> bool {
-    let place = if IS_LANE_PROCESS.load(Ordering::Relaxed) { None } else { Some(0) };
+    let place = if is_lane_process() { None } else { Some(0) };
     alternative(place).has(room)
 }
 
@@ -58,6 +58,12 @@ fn alternative(place: Option<usize>) -> &'static Alternative {
 /// This process is the lane process: it does not choose, and has a policy of its own.
 pub(crate) fn begin_lane_process() {
     IS_LANE_PROCESS.store(true, Ordering::Relaxed);
+    switch::begin_lane_process();
+}
+
+/// Whether this process is the lane process.
+pub(crate) fn is_lane_process() -> bool {
+    IS_LANE_PROCESS.load(Ordering::Relaxed)
 }
 
 /// What follows from each policy that the process may choose.

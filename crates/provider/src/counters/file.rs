@@ -29,32 +29,53 @@ pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
     renamed.inspect_err(|_| drop(fs::remove_file(new)))
 }
 
-/// Until when this process was switched off before it executed itself anew, as HAProxy's master
-/// does when it reloads: its file is still there.
+/// Until when this process is to be switched off from its beginning: as it was before it executed
+/// itself anew, as HAProxy's master does when it reloads; or as those are that its parent, of the
+/// same program, has started before, as HAProxy from 3.1 on starts workers that know nothing of
+/// each other.
 pub(crate) fn former_off_until_ns(dir: &Path) -> u64 {
-    read_former(dir).unwrap_or(0)
+    let own = process::id();
+    let former = off_until_ns(&dir.join(format!("{own}.counters")), own);
+    former.unwrap_or_else(|| off_until_ns_of_siblings(dir, own).unwrap_or(0))
 }
 
-fn read_former(dir: &Path) -> Option<u64> {
-    let id = process::id();
+fn off_until_ns_of_siblings(dir: &Path, own: u32) -> Option<u64> {
+    let (name, parent) = name_and_parent(own)?;
+    if name_and_parent(parent)?.0 != name {
+        return None;
+    }
+    let is_sibling = |pid: &u32| {
+        *pid != own && name_and_parent(*pid).is_some_and(|it| it == (name.clone(), parent))
+    };
+    let entries = fs::read_dir(dir).ok()?.flatten().take(SWEPT_AT_ONCE_MAX);
+    let of_entry = |entry: DirEntry| {
+        let pid = pid_of(&entry.path())?;
+        is_sibling(&pid).then(|| off_until_ns(&entry.path(), pid)).flatten()
+    };
+    entries.filter_map(of_entry).max()
+}
+
+/// What the counters of a living process say, if they are its own, and of this user or root.
+fn off_until_ns(path: &Path, pid: u32) -> Option<u64> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let path = dir.join(format!("{id}.counters"));
     let mut file = File::options().read(true).custom_flags(flags).open(path).ok()?;
     let metadata = file.metadata().ok()?;
     // SAFETY: no arguments.
-    let is_own = metadata.uid() == unsafe { libc::geteuid() };
-    if !is_own || !metadata.is_file() || metadata.len() != COUNTERS_FILE_BYTES as u64 {
+    let is_trusted = [0, unsafe { libc::geteuid() }].contains(&metadata.uid());
+    if !is_trusted || !metadata.is_file() || metadata.len() != COUNTERS_FILE_BYTES as u64 {
         return None;
     }
     let mut first = [0; size_of::<Counters>()];
     file.read_exact(&mut first).ok()?;
     let word =
         |offset: usize| first[offset..].first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
-    let version = first[offset_of!(Counters, version)..].first_chunk();
-    let is_former = word(offset_of!(Counters, magic)) == Some(COUNTERS_MAGIC)
-        && version.is_some_and(|bytes| u32::from_ne_bytes(*bytes) == COUNTERS_VERSION)
-        && word(offset_of!(Counters, started_ticks)) == started_ticks(id);
-    word(offset_of!(Counters, off_until_ns)).filter(|_| is_former)
+    let number =
+        |offset: usize| first[offset..].first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+    let is_its = word(offset_of!(Counters, magic)) == Some(COUNTERS_MAGIC)
+        && number(offset_of!(Counters, version)) == Some(COUNTERS_VERSION)
+        && number(offset_of!(Counters, pid)) == Some(pid)
+        && word(offset_of!(Counters, started_ticks)) == started_ticks(pid);
+    word(offset_of!(Counters, off_until_ns)).filter(|_| is_its)
 }
 
 /// Gives a file the name of this process. Another user's process of the same number may have left a
@@ -129,16 +150,20 @@ fn sweep(dir: &Path) {
 /// first sweep behind the end of a process says it: it makes the file one that is not written to.
 fn of_ended(entry: &DirEntry, now: SystemTime) -> Option<(SystemTime, SystemTime, PathBuf)> {
     let path = entry.path();
-    let is_ours = path.extension().is_some_and(|extension| extension == COUNTERS_EXTENSION);
-    let stem = path.file_stem()?.to_str()?;
-    let pid = stem.strip_prefix('.').unwrap_or(stem).split('-').next()?.parse().ok()?;
-    if !is_ours || !has_ended(pid) {
+    if !has_ended(pid_of(&path)?) {
         return None;
     }
     let written = entry.metadata().ok()?.modified().ok()?;
     // Not marked: it was before, or is another user's, who finds that it has ended.
     let is_new = mark(&path, now).unwrap_or(false);
     Some((if is_new { now } else { written }, written, path))
+}
+
+/// The process that a file is named after.
+fn pid_of(path: &Path) -> Option<u32> {
+    path.extension().filter(|extension| *extension == COUNTERS_EXTENSION)?;
+    let stem = path.file_stem()?.to_str()?;
+    stem.strip_prefix('.').unwrap_or(stem).split('-').next()?.parse().ok()
 }
 
 /// Marks a file whose process has ended; false if it is not one that a process has made. It neither
@@ -158,9 +183,22 @@ fn mark(path: &Path, now: SystemTime) -> io::Result<bool> {
 
 /// When a process started, in clock ticks after boot.
 pub(super) fn started_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before the parenthesis may hold anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let (_, fields) = stat(pid)?;
+    fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The name of a process and the number of its parent.
+fn name_and_parent(pid: u32) -> Option<(String, u32)> {
+    let (name, fields) = stat(pid)?;
+    Some((name, fields.split_whitespace().nth(1)?.parse().ok()?))
+}
+
+/// What `/proc` says of a process: its name, which may hold anything, and all behind it.
+fn stat(pid: u32) -> Option<(String, String)> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
+    Some((name.to_owned(), fields.to_owned()))
 }
 
 /// The permissions of a process's file, and those of one that was found to have ended.
@@ -237,6 +275,19 @@ mod tests {
         // That of an earlier process of the same number.
         pages.first().started_ticks.fetch_add(1, Ordering::Relaxed);
         assert_eq!(former_off_until_ns(dir.path()), 0);
+    }
+
+    #[test]
+    fn what_is_said_of_a_process_is_believed_if_it_is_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = Pages::open(8, |_| 8, Some(dir.path()));
+        pages.first().off_until_ns.store(77, Ordering::Relaxed);
+        let (own, other) = (process::id(), std::os::unix::process::parent_id());
+        let path = dir.path().join(format!("{own}.counters"));
+        assert_eq!(off_until_ns(&path, own), Some(77));
+        assert_eq!(off_until_ns(&path, other), None);
+        assert_eq!(name_and_parent(own).unwrap().1, other);
+        assert_eq!(off_until_ns_of_siblings(dir.path(), own), None, "it has none");
     }
 
     #[test]

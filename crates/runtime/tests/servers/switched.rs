@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_host::counters::Counts;
 use widelane_loadgen::{Group, TlsVersion};
 use widelane_testkit::background::while_repeating;
 
@@ -20,9 +21,15 @@ use crate::support::wait_until;
 const FOR_GOOD: u64 = u64::MAX;
 const NOT_AT_ALL: u64 = 0;
 
-/// Does as `widelane off` and `widelane on` do, to all processes of a server.
+/// Does as `widelane off` and `widelane on` do, to all processes of a server but lane processes.
 fn switch(server: &Server, off_until_ns: u64) {
-    for entry in fs::read_dir(server.path("counters")).expect("counters").flatten() {
+    let counters = server.path("counters");
+    let lane_processes = Counts::lane_processes(&counters);
+    for entry in fs::read_dir(counters).expect("a directory").flatten() {
+        let name = entry.file_name().into_string().expect("text");
+        if lane_processes.iter().any(|pid| name == format!("{pid}.counters")) {
+            continue;
+        }
         // What is being renamed is looked at the next time.
         let Ok(file) = File::options().write(true).open(entry.path()) else { continue };
         let place = offset_of!(Counters, off_until_ns) as u64;
@@ -141,6 +148,30 @@ fn it_ends_by_itself_at_its_time() {
         server.counters().jobs_delegated == before.jobs_delegated
     });
     server.counters().assert_batched_since(&before);
+}
+
+#[test]
+fn a_lane_process_is_never_off() {
+    let (_authority, identity) = support::localhost();
+    let http = format!(
+        "ssl_certificate {}; ssl_certificate_key {}; location / {{ return 204; }}",
+        identity.certificate.display(),
+        identity.key.display()
+    );
+    let server = Server::nginx_under(&["--lane-cpus", "0"], 2, &http);
+    load(server.port, &identity, TlsVersion::Tls13, 24, 200);
+    switch(&server, FOR_GOOD);
+    let before = server.counters();
+    server.signal(libc::SIGHUP);
+    wait_until("workers after the reload", || {
+        s_client(server.port, &[], REQUEST);
+        server.counters().processes > before.processes
+    });
+    switch(&server, NOT_AT_ALL);
+    load(server.port, &identity, TlsVersion::Tls13, 24, 200);
+    let of_lane_process = Sums::of(&server.path("counters"), |starts| starts > 0);
+    assert_eq!(of_lane_process.jobs_single, 0, "{of_lane_process:?}");
+    assert!(!of_lane_process.has_lanes() || of_lane_process.jobs_batched > 0);
 }
 
 #[test]
