@@ -40,8 +40,8 @@ pub struct Flags {
 
     /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
     /// 2,4-7; none for no such process (docs/operate/lane-cpus.md). For servers that load their
-    /// keys before they fork, as nginx and HAProxy with -W do [default: what the policy file says,
-    /// otherwise none]
+    /// keys before they fork workers or make threads, as nginx and HAProxy do [default: what the
+    /// policy file says, otherwise none]
     #[arg(long, value_name = "LIST")]
     pub lane_cpus: Option<LaneCpus>,
 

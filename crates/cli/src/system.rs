@@ -52,7 +52,7 @@ pub enum Starter {
 pub fn lane_mistakes(policy: &Policy, starter: Starter) -> Vec<String> {
     let cpus = policy.lane_cpus.as_ref();
     let missing = cpus.and_then(|cpus| match starter {
-        Starter::Here => cpus.check_here().err(),
+        Starter::Here => cpus.check(&LaneCpus::usable_here()?).err(),
         Starter::Service => cpus.check(&LaneCpus::online()?).err(),
     });
     let user = policy.lane_user.as_ref().and_then(|user| {

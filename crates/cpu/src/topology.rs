@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{fs, thread};
 
-use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 
 /// The CPUs that are on line, and the caches they share.
@@ -120,23 +118,21 @@ fn on_line(allowed: &str, online: Option<&[usize]>) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Those of `cpus` that a thread of this process can stay on, wherever it may run now: cpusets and
-/// what is on line decide, and `taskset` does not.
-pub(crate) fn reachable(cpus: &[usize]) -> Vec<usize> {
-    let tried = || cpus.iter().copied().filter(|cpu| can_stay_on(*cpu)).collect();
-    // Another thread, as this one stays where it is.
-    thread::scope(|scope| scope.spawn(tried).join()).unwrap_or_else(|_| cpus.to_vec())
+/// The CPUs that what this process starts may be kept on, whatever CPUs the process itself keeps to
+/// (`taskset`), as far as that is told: those on line. Where none of them is allowed, the system is
+/// a container that counts CPUs from 0, and they are those that are allowed. Nobody tries, since a
+/// filter of system calls may end whoever does.
+pub(crate) fn usable() -> Option<Vec<usize>> {
+    usable_of(online(Path::new(ROOT)), allowed())
 }
 
-/// Moves this thread to `cpu`, unless the system does not have it, or not for this process.
-pub(crate) fn can_stay_on(cpu: usize) -> bool {
-    if cpu >= CpuSet::MAX_CPU {
-        return allowed().is_some_and(|allowed| allowed.contains(&cpu));
+fn usable_of(online: Option<Vec<usize>>, allowed: Option<Vec<usize>>) -> Option<Vec<usize>> {
+    match (online, allowed) {
+        (Some(online), Some(allowed)) if !online.iter().any(|cpu| allowed.contains(cpu)) => {
+            Some(allowed)
+        }
+        (online, allowed) => online.or(allowed),
     }
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    // Whoever may not ask at all is not told either.
-    sched_setaffinity(None, &set) != Err(Errno::INVAL)
 }
 
 /// NUMA nodes and their CPUs.
@@ -268,6 +264,16 @@ mod tests {
         assert_eq!(on_line("0-1", Some("")), Some(vec![0, 1]), "what is not told is not known");
         assert_eq!(on_line("24,26", Some("0-1")), Some(vec![24, 26]), "lxcfs counts from 0");
         assert_eq!(on_line("", Some("0-3")), None);
+    }
+
+    #[test]
+    fn cpus_of_a_container_are_those_that_it_may_use() {
+        let usable = |online: &str, allowed: &str| usable_of(cpu_list(online), cpu_list(allowed));
+        assert_eq!(usable("0-3", "1"), Some(vec![0, 1, 2, 3]));
+        assert_eq!(usable("0-1", "24,26"), Some(vec![24, 26]));
+        assert_eq!(usable("0-1", ""), Some(vec![0, 1]));
+        assert_eq!(usable("", "1"), Some(vec![1]));
+        assert_eq!(usable("", ""), None);
     }
 
     #[test]

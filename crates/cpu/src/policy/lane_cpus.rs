@@ -68,18 +68,9 @@ impl LaneCpus {
         topology::online(Path::new(topology::ROOT)).map(LaneCpus::new)
     }
 
-    /// Makes sure that whatever this process starts can stay on all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`MissingLaneCpu`], which says what there is.
-    pub fn check_here(&self) -> Result<(), MissingLaneCpu> {
-        let reachable = LaneCpus::new(topology::reachable(&self.0));
-        self.check(&reachable).map_err(|error| {
-            let known = [topology::online(Path::new(topology::ROOT)), topology::allowed()];
-            let known: Vec<usize> = known.into_iter().flatten().flatten().collect();
-            MissingLaneCpu { present: LaneCpus::new(topology::reachable(&known)), ..error }
-        })
+    /// The CPUs for what this process starts; nothing where the system does not say.
+    pub fn usable_here() -> Option<Self> {
+        topology::usable().map(LaneCpus::new)
     }
 }
 
@@ -145,29 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_started_here_may_leave_the_cpus_of_this_thread() {
-        let allowed = LaneCpus::new(topology::allowed().unwrap());
-        assert_eq!(allowed.check_here(), Ok(()));
-        // As under `taskset`, which `widelane run --lane-cpus` may well be started by.
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                assert!(topology::can_stay_on(allowed.cpus()[0]));
-                assert_eq!(allowed.check_here(), Ok(()));
-            });
-        });
-        for missing in [1000, 8191] {
-            let error = LaneCpus::new([missing]).check_here().unwrap_err();
-            assert_eq!(error.missing, missing);
-            assert_eq!(allowed.check(&error.present), Ok(()), "{error}");
-        }
-    }
-
-    #[test]
     fn a_cpu_that_is_not_there_is_named() {
         let present = LaneCpus::new(0..4);
         assert_eq!(LaneCpus::new([1, 3]).check(&present), Ok(()));
         let error = LaneCpus::new([2, 9]).check(&present).unwrap_err().to_string();
         assert_eq!(error, "there is no CPU 9 to set aside; the CPUs to choose from are 0-3");
-        assert!(LaneCpus::online().is_some_and(|online| online.check(&online).is_ok()));
+        for cpus in [LaneCpus::online(), LaneCpus::usable_here()] {
+            assert!(cpus.is_some_and(|cpus| cpus.check(&cpus).is_ok()));
+        }
     }
 }

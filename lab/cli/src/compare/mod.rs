@@ -317,7 +317,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.check_groups()?;
     args.check_client_certificates(&programs)?;
     args.check_servers(&programs)?;
-    args.lane_cpus.as_ref().map_or(Ok(()), LaneCpus::check_here)?;
+    if let (Some(cpus), Some(usable)) = (&args.lane_cpus, LaneCpus::usable_here()) {
+        cpus.check(&usable)?;
+    }
     if let Some(Rival::HaproxyAwsLc) = args.rival {
         args.find_haproxy_aws_lc(&mut programs)?;
     }

@@ -261,20 +261,25 @@ mod tests {
         let set = RuleSet::new(Layout::ipv4());
         let relay = Relay::new(Draft::of(&set, &[], &limits, &policy, 0).unwrap());
         let _builder = Builder::start(relay, limits, policy).unwrap();
-        let statuses = fs::read_dir("/proc/self/task")
-            .unwrap()
-            .filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
-        let blocked: Vec<u64> = statuses
-            .filter(|status| status.starts_with("Name:\twidelane-live\n"))
-            .filter_map(|status| {
-                status
-                    .lines()
-                    .find_map(|line| u64::from_str_radix(line.strip_prefix("SigBlk:\t")?, 16).ok())
-            })
-            .collect();
+        let of_thread = |status: String| {
+            status.starts_with("Name:\twidelane-live\n").then_some(())?;
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"))?;
+            u64::from_str_radix(blocked, 16).ok()
+        };
+        let look = || -> Vec<u64> {
+            let tasks = fs::read_dir("/proc/self/task").unwrap();
+            let statuses = tasks
+                .filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
+            statuses.filter_map(of_thread).collect()
+        };
+        // A thread names itself when it begins.
+        let mut looks = (0..10_000).map(|_| {
+            thread::sleep(Duration::from_millis(1));
+            look()
+        });
+        let blocked = looks.find(|blocked| !blocked.is_empty()).expect("the thread");
         let signals = [libc::SIGHUP, libc::SIGUSR1, libc::SIGTERM];
         let wanted = signals.iter().fold(0, |wanted, signal| wanted | 1 << (signal - 1));
-        assert!(!blocked.is_empty());
         assert!(blocked.iter().all(|blocked| blocked & wanted == wanted), "{blocked:x?}");
     }
 }

@@ -12,6 +12,7 @@ use std::ffi::{CStr, c_int, c_long};
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io, mem, ptr};
 
 use widelane_bridge::counters::OperationKind;
@@ -310,9 +311,18 @@ fn allowed_cpus() -> io::Result<[u64; CPU_WORDS]> {
 /// Words of a set of as many CPUs as Linux can have.
 const CPU_WORDS: usize = 8_192 / 64;
 
-/// Whether this process has no thread but the calling one.
+/// Whether this process has no thread but the calling one. Once it had another, nobody looks again:
+/// a program may make many.
 pub(crate) fn is_alone() -> bool {
-    threads().is_ok_and(|threads| threads == 1)
+    static SEVERAL_IN: AtomicU64 = AtomicU64::new(0);
+    if SEVERAL_IN.load(Ordering::Relaxed) == process::identity() {
+        return false;
+    }
+    let is_alone = threads().is_ok_and(|threads| threads == 1);
+    if !is_alone {
+        SEVERAL_IN.store(process::identity(), Ordering::Relaxed);
+    }
+    is_alone
 }
 
 /// How many threads this process has.
