@@ -1,19 +1,8 @@
 /* A program in C that uses all of libwidelane_c for packets; tests/c.rs compiles and runs it. */
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "widelane.h"
-
-#define CHECK(condition)                                                                          \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, widelane_last_error());   \
-            return 1;                                                                             \
-        }                                                                                         \
-    } while (0)
-
-#define OK WIDELANE_STATUS_OK
+#include "check.h"
 
 static const char *const RULES =
     "R10.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 0/0 1\n"

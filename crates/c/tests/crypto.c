@@ -1,6 +1,5 @@
 /* A program in C that does each batch of libwidelane_c, and has OpenSSL check what comes out;
    tests/c.rs compiles and runs it. */
-#include <stdio.h>
 #include <string.h>
 
 #include <openssl/core_names.h>
@@ -10,17 +9,8 @@
 #include <openssl/rand.h>
 #include <openssl/rsa.h>
 
-#include "widelane.h"
+#include "check.h"
 
-#define CHECK(condition)                                                                          \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, widelane_last_error());   \
-            return 1;                                                                             \
-        }                                                                                         \
-    } while (0)
-
-#define OK WIDELANE_STATUS_OK
 #define REJECTED WIDELANE_STATUS_REJECTED
 #define ARGUMENT WIDELANE_STATUS_ARGUMENT
 /* More than the lanes of any room, and no multiple of them. */

@@ -2,23 +2,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "widelane.h"
-
-#define CHECK(condition)                                                                          \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #condition, widelane_last_error());   \
-            return 1;                                                                             \
-        }                                                                                         \
-    } while (0)
-
-#define OK WIDELANE_STATUS_OK
+#include "check.h"
 
 static widelane_rules *rules;
 static widelane_live *live;
