@@ -51,7 +51,13 @@ fn disturb(ec: Ec, flips: usize) {
                 match outcome {
                     Outcome::Done if signature == right => Leaves::Right,
                     Outcome::Done => {
-                        leaves(curve, &theirs, &digests[index / ec.lanes()], signature)
+                        let digest = &digests[index / ec.lanes()];
+                        let leaves = leaves(curve, &theirs, digest, signature);
+                        if leaves == Leaves::Revealing {
+                            // Key and nonce are the test's own: these tell what was wrong.
+                            eprintln!("{curve:?}, digest {digest:02x?}: {signature:02x?}");
+                        }
+                        leaves
                     }
                     _ => Leaves::Nothing,
                 }
