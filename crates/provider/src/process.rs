@@ -242,9 +242,7 @@ impl Process {
             let pages = Pages::open(lanes, kinds::lanes, dir);
             let is_refused = config().is_policy_refused.into();
             pages.first().policy_refused.store(is_refused, Ordering::Relaxed);
-            if !choosing::is_lane_process() {
-                switch::obey(&pages.first().off_until_ns);
-            }
+            switch::obey(&pages.first().off_until_ns);
             pages
         };
         self.counters.get_or_init(|| uncancelled(open))

@@ -27,6 +27,9 @@ pub(crate) fn begin(former_ns: impl FnOnce() -> u64) {
 /// Has the process obey `off_until_ns` of its own counters from now on. It goes on as what it has
 /// obeyed until now says: that of its parent, or what it began with.
 pub(crate) fn obey(off_until_ns: &'static AtomicU64) {
+    if word().is_some_and(|word| ptr::eq(word, &NEVER)) {
+        return;
+    }
     let former_ns = word().map_or(0, |word| word.load(Ordering::Relaxed));
     off_until_ns.fetch_max(former_ns, Ordering::Relaxed);
     WORD.store(ptr::from_ref(off_until_ns).cast_mut(), Ordering::Release);
@@ -35,7 +38,6 @@ pub(crate) fn obey(off_until_ns: &'static AtomicU64) {
 /// Has this process, the lane process, never be off: it does what workers leave to it, and those
 /// that are off leave it nothing.
 pub(crate) fn begin_lane_process() {
-    static NEVER: AtomicU64 = AtomicU64::new(0);
     WORD.store(ptr::from_ref(&NEVER).cast_mut(), Ordering::Release);
 }
 
@@ -59,6 +61,7 @@ fn is_before(until_ns: u64) -> bool {
 /// `off_until_ns` of the counters that are obeyed, or what stands for it; null at the beginning.
 static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 static FORMER_NS: AtomicU64 = AtomicU64::new(0);
+static NEVER: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {

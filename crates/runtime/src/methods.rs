@@ -149,11 +149,7 @@ pub(crate) fn fetch(
     properties: *const c_char,
     fetch: impl FnOnce() -> *mut c_void,
 ) -> Option<*mut c_void> {
-    // Libcrypto passes empty ones where it looks up what a program names by a constant.
-    if name.is_null() || !properties.is_null() && !text(properties).is_empty() {
-        return None;
-    }
-    let name = text(name);
+    let name = name_alone(name, properties)?;
     let before = changes();
     let known = with_methods(context, |methods| methods.find(operation, name))?;
     let openssl = real::openssl()?;
@@ -183,17 +179,14 @@ pub(crate) fn fetch_while_off(
     properties: *const c_char,
     fetch: impl FnOnce(*const c_char) -> *mut c_void,
 ) -> Option<*mut c_void> {
-    if name.is_null() || !properties.is_null() && !text(properties).is_empty() {
-        return None;
-    }
+    let name = name_alone(name, properties)?;
     let is_passing = match operation {
         Operation::Kdf => true,
-        Operation::KeyManagement => text(name) == c"X25519",
+        Operation::KeyManagement => name == c"X25519",
         _ => false,
     };
     let openssl = (is_passing && is_in_libssl() && is_switched_off()).then(real::openssl)??;
-    let default = default_context(openssl)?;
-    if !context.is_null() && context != default {
+    if !is_default(openssl, context) {
         return None;
     }
     let [(_, of_default), _] = KEPT_PROVIDERS;
@@ -324,8 +317,7 @@ fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> O
     if is_switched_off() {
         return None;
     }
-    let default = default_context(openssl)?;
-    if !context.is_null() && context != default {
+    if !is_default(openssl, context) {
         return None;
     }
     let answer = METHODS.try_with(|methods| {
@@ -334,6 +326,18 @@ fn with_methods<T>(context: *mut c_void, f: impl FnOnce(&mut Methods) -> T) -> O
         Some(f(&mut methods))
     });
     answer.ok()?
+}
+
+/// The name by which something is looked up, if there are no properties beside it.
+fn name_alone<'a>(name: *const c_char, properties: *const c_char) -> Option<&'a CStr> {
+    // Libcrypto passes empty ones where it looks up what a program names by a constant.
+    let is_alone = properties.is_null() || text(properties).is_empty();
+    (is_alone && !name.is_null()).then(|| text(name))
+}
+
+/// Whether a context that is asked for, null for none, is the default one.
+fn is_default(openssl: &OpenSsl, context: *mut c_void) -> bool {
+    default_context(openssl).is_some_and(|default| context.is_null() || context == default)
 }
 
 /// The process's default context, if it is the calling thread's as well. Another one that a thread

@@ -11,6 +11,7 @@ use widelane_host::counters::Counts;
 use widelane_tables::{Block, Kind, Style, Table, Tone, count, percent};
 
 use crate::live::{Off, Process, State, Survey};
+use crate::system;
 
 /// The processes, busiest first, and what was left out.
 #[derive(Debug, Serialize)]
@@ -234,9 +235,9 @@ impl View {
             let processes = counted(off.len(), "process", "processes");
             let verb = if off.len() == 1 { "is" } else { "are" };
             format!(
-                "{processes} of {command} {verb} switched off{}: `widelane on {command}` switches \
-                 {} on.",
+                "{processes} of {command} {verb} switched off{}: `widelane on {}` switches {} on.",
                 Off::longest(&off).map(|off| off.to_string()).unwrap_or_default(),
+                system::in_shell(command),
                 if off.len() == 1 { "it" } else { "them" },
             )
         })

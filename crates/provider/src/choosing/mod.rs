@@ -61,8 +61,7 @@ pub(crate) fn begin_lane_process() {
     switch::begin_lane_process();
 }
 
-/// Whether this process is the lane process.
-pub(crate) fn is_lane_process() -> bool {
+fn is_lane_process() -> bool {
     IS_LANE_PROCESS.load(Ordering::Relaxed)
 }
 

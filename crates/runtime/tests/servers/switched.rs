@@ -62,6 +62,16 @@ fn assert_left_to_openssl(now: &Sums, before: &Sums, handshakes: u64) {
     assert!(now.handshakes - before.handshakes >= handshakes, "{now:?}");
 }
 
+/// Has a server reload by `signal`, and waits until another process serves.
+fn reload(server: &Server, signal: i32) {
+    let before = server.counters();
+    server.signal(signal);
+    wait_until("a worker after the reload", || {
+        s_client(server.port, &[], REQUEST);
+        server.counters().processes > before.processes
+    });
+}
+
 fn nginx(workers: usize) -> (Server, Authority, Vec<Identity>) {
     let (authority, rsa) = support::localhost();
     let ecdsa = authority.issue_with("localhost", Kind::P256);
@@ -92,11 +102,7 @@ fn a_server_leaves_all_to_openssl_until_it_is_switched_on_its_new_workers_too() 
     let off = server.counters();
     assert_left_to_openssl(&off, &before, full);
 
-    server.signal(libc::SIGHUP);
-    wait_until("workers after the reload", || {
-        s_client(server.port, &[], REQUEST);
-        server.counters().processes > off.processes
-    });
+    reload(&server, libc::SIGHUP);
     let full = handshake(&server, &identities);
     let reloaded = server.counters();
     assert_left_to_openssl(&reloaded, &off, full);
@@ -161,12 +167,7 @@ fn a_lane_process_is_never_off() {
     let server = Server::nginx_under(&["--lane-cpus", "0"], 2, &http);
     load(server.port, &identity, TlsVersion::Tls13, 24, 200);
     switch(&server, FOR_GOOD);
-    let before = server.counters();
-    server.signal(libc::SIGHUP);
-    wait_until("workers after the reload", || {
-        s_client(server.port, &[], REQUEST);
-        server.counters().processes > before.processes
-    });
+    reload(&server, libc::SIGHUP);
     switch(&server, NOT_AT_ALL);
     load(server.port, &identity, TlsVersion::Tls13, 24, 200);
     let of_lane_process = Sums::of(&server.path("counters"), |starts| starts > 0);
@@ -183,12 +184,7 @@ fn a_master_that_executes_itself_anew_stays_off() {
     load(server.port, &identity, TlsVersion::Tls13, 24, 200);
     server.counters().assert_batched();
     switch(&server, FOR_GOOD);
-    let before = server.counters();
-    server.signal(libc::SIGUSR2);
-    wait_until("a worker after the reload", || {
-        s_client(server.port, &[], REQUEST);
-        server.counters().processes > before.processes
-    });
+    reload(&server, libc::SIGUSR2);
     // The master counts anew.
     let before = server.counters();
     let full = load(server.port, &identity, TlsVersion::Tls13, 24, 200).full;
