@@ -42,8 +42,8 @@ pub type Attach = unsafe extern "C" fn(*const ProviderHooks) -> *const RuntimeHo
 /// Name of the symbol that the provider exports, of type [`Prepare`].
 pub const PREPARE_SYMBOL: &core::ffi::CStr = c"widelane_provider_prepare";
 
-/// Has a provider that is loaded but not started read its policy and open its counters, while their
-/// files can be found.
+/// Has a loaded provider read its policy and open the counters of this process, while their files
+/// can be found.
 pub type Prepare = unsafe extern "C" fn() -> c_int;
 
 /// Name of the symbol that the runtime exports, of type [`Variable`].

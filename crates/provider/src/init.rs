@@ -55,7 +55,7 @@ entry! {
         config();
         share();
         process::watch_forks();
-        process::current().counters();
+        process::current().pages();
         Some(1)
     }
 }

@@ -242,7 +242,10 @@ impl Process {
             let pages = Pages::open(lanes, kinds::lanes, dir);
             let is_refused = config().is_policy_refused.into();
             pages.first().policy_refused.store(is_refused, Ordering::Relaxed);
-            switch::obey(&pages.first().off_until_ns);
+            // In memory of its own nobody could switch it: it goes on as its parent is switched.
+            if pages.is_file() {
+                switch::obey(&pages.first().off_until_ns);
+            }
             pages
         };
         self.counters.get_or_init(|| uncancelled(open))

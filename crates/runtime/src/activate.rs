@@ -139,11 +139,12 @@ fn fetch_ahead(openssl: &OpenSsl) {
     (openssl.RAND_priv_bytes)(&raw mut byte, 1);
 }
 
-/// The program is about to enter a root where none of our files is. What is loaded and read before
-/// serves there; nothing is changed in OpenSSL, whose configuration the program may read there.
+/// The program is about to enter a root where none of our files is. What is loaded, read and opened
+/// before serves there; nothing is changed in OpenSSL, whose configuration the program may read
+/// there.
 pub(crate) fn before_chroot() {
     let Some(config) = config() else { return };
-    if provider().is_some() || !real::has_libssl() {
+    if !real::has_libssl() {
         return;
     }
     // What fails here fails again, and is reported, when the program begins to use TLS.

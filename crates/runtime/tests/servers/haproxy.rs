@@ -1,5 +1,6 @@
 //! Stock HAProxy under `widelane run`: its own BIO, run queue, threads and asynchronous mode.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use widelane_loadgen::TlsVersion;
@@ -46,6 +47,22 @@ fn groups_with_ml_kem_are_batched() {
     // Further settings stand behind the file on the same line of the configuration.
     let pem = PathBuf::from(format!("{} curves {groups}", authority.bundle(&identity).display()));
     support::kems::shake_hands(&Server::haproxy("  nbthread 2\n", &pem, &["-db"]));
+}
+
+/// As the configurations of Debian and Ubuntu have it: the worker enters another root, where no
+/// counters can be made, after the master has loaded the certificates.
+#[test]
+fn a_worker_in_another_root_is_counted() {
+    let (authority, identity) = support::localhost();
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let global = format!("  nbthread 2\n  chroot {}\n  user nobody\n", root.path().display());
+    if root.path().metadata().expect("a directory").uid() != 0 {
+        return eprintln!("only root can enter another root: nothing was tested");
+    }
+    let server = Server::haproxy(&global, &authority.bundle(&identity), &["-W"]);
+    let tally = load(server.port, &identity, TlsVersion::Tls13, 32, 400);
+    let counters = server.counters();
+    assert!(counters.handshakes >= tally.full, "{counters:?} {}", server.output());
 }
 
 #[test]
