@@ -9,7 +9,8 @@ use anyhow::Context;
 use crate::system;
 
 const DIRECTORY_VARIABLE: &str = "WIDELANE_LIBRARY_DIR";
-const PROVIDER_NAMES: [&str; 2] = ["widelane.so", "libwidelane.so"];
+/// The file names that the provider may have.
+pub const PROVIDER_NAMES: [&str; 2] = ["widelane.so", "libwidelane.so"];
 /// Where packages and the archive put the libraries of a system.
 const INSTALLED: [&str; 2] = ["/usr/lib/widelane", "/usr/local/lib/widelane"];
 /// The file name of the library to preload.

@@ -20,7 +20,8 @@ pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, try_out};
 pub use self::file::{Objection, may_switch, switch};
 pub use self::off::{ON, Off};
 pub use self::process::{
-    NAME_BYTES, are_others_hidden, command_of, control_group, cpu_of, has_loaded, of_service,
+    NAME_BYTES, all, are_others_hidden, command_of, control_group, cpu_of, has_loaded,
+    mapped_files, of_service,
 };
 
 /// One accelerated process.

@@ -1,10 +1,11 @@
 //! What `/proc` knows of a process.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -95,13 +96,17 @@ pub fn are_others_hidden() -> bool {
 /// The processes of a service of systemd: those in its control group. Where systemd does not run,
 /// those of its program's name.
 pub fn of_service(service: &str, program: Option<&OsStr>) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_of_it = |pid: &u32| match Path::new("/run/systemd/system").exists() {
         true => text(*pid, "cgroup").is_ok_and(|groups| is_in_unit(&groups, service)),
         false => program.is_some_and(|program| is_named(*pid, program)),
     };
-    pids.filter(is_of_it).collect()
+    all().filter(is_of_it).collect()
+}
+
+/// The processes that `/proc` shows.
+pub fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Bytes of a program's name that the kernel keeps.
@@ -135,13 +140,17 @@ fn is_in_unit(groups: &str, service: &str) -> bool {
 
 /// Whether a process has loaded a library of this file name; nothing if we may not know.
 pub fn has_loaded(pid: u32, library: &str) -> Option<bool> {
+    Some(mapped_files(pid)?.iter().any(|path| path.file_name() == Some(OsStr::new(library))))
+}
+
+/// The files that a process has mapped; nothing if we may not know.
+pub fn mapped_files(pid: u32) -> Option<BTreeSet<PathBuf>> {
     let maps = text(pid, "maps").ok()?;
     // The kernel adds a word where the file was replaced or removed meanwhile.
-    let is_it = |line: &str| {
-        let path = line.trim_end_matches(" (deleted)");
-        path.rsplit_once('/').is_some_and(|(_, name)| name == library)
+    let path = |line: &str| {
+        line.find('/').map(|at| PathBuf::from(line[at..].trim_end_matches(" (deleted)")))
     };
-    Some(maps.lines().any(is_it))
+    Some(maps.lines().filter_map(path).collect())
 }
 
 /// The CPU that the busiest thread of a process was last seen on; nothing where there is no such

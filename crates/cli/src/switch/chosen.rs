@@ -13,8 +13,12 @@ impl Chosen {
     /// Whether a process is meant: none whose policy was refused, in which there is nothing to
     /// switch, and no lane process, which does what processes that are on leave to it.
     pub fn is_of(&self, process: &Process) -> bool {
-        is_switched(process)
-            && (self.0.is_empty() || self.0.iter().any(|word| is_named(process, word)))
+        is_switched(process) && self.is_named(process.pid, &process.command)
+    }
+
+    /// Whether a process is meant by its name or number.
+    pub fn is_named(&self, pid: u32, command: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|word| is_named(pid, command, word))
     }
 
     /// The processes that are meant, at least one by each word.
@@ -28,8 +32,8 @@ impl Chosen {
         directories: &Directories,
     ) -> anyhow::Result<Vec<&'a Process>> {
         let found: Vec<_> = survey.processes.iter().filter(|process| self.is_of(process)).collect();
-        if let Some(missing) = self.0.iter().find(|word| !found.iter().any(|it| is_named(it, word)))
-        {
+        let is_found = |word: &&String| found.iter().any(|it| is_named(it.pid, &it.command, word));
+        if let Some(missing) = self.0.iter().find(|word| !is_found(word)) {
             bail!(why_missing(missing, survey, directories));
         }
         if found.is_empty() {
@@ -45,15 +49,14 @@ fn is_switched(process: &Process) -> bool {
 }
 
 /// Whether a word is the name of a process's program, as far as the kernel keeps it, or its number.
-fn is_named(process: &Process, word: &str) -> bool {
-    process.command == word
-        || word.get(..NAME_BYTES) == Some(&process.command)
-        || process.pid.to_string() == word
+fn is_named(pid: u32, command: &str, word: &str) -> bool {
+    command == word || word.get(..NAME_BYTES) == Some(command) || pid.to_string() == word
 }
 
 /// Why a word means no process that could be switched.
 fn why_missing(word: &str, survey: &Survey, directories: &Directories) -> String {
-    if let Some(process) = survey.processes.iter().find(|process| is_named(process, word)) {
+    let is_it = |process: &&Process| is_named(process.pid, &process.command, word);
+    if let Some(process) = survey.processes.iter().find(is_it) {
         if process.counts.lane_process_starts > 0 {
             return format!(
                 "{word} is a lane process: switch the server whose signatures it makes"

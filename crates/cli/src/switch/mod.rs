@@ -1,6 +1,7 @@
 //! `widelane off` and `widelane on`: switch the acceleration of running processes off and on.
 
 mod chosen;
+mod unseen;
 mod write;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use widelane_tables::{Block, Style, Tone};
 
 pub use self::chosen::Chosen;
-pub use self::write::{Written, write};
+pub use self::write::{Failed, Written, write};
 use crate::live::{Directories, ON, Off, Process, Survey};
 use crate::system::in_shell;
 use crate::top::counted;
@@ -21,8 +22,8 @@ use crate::{output, units};
 
 /// Switches the acceleration of running servers off, without a restart
 ///
-/// The processes leave all operations to OpenSSL from their next handshake on; connections that
-/// began before keep their cipher. No handshake is lost. Processes that they fork, and reloads,
+/// The processes leave all operations to OpenSSL from the next operation on; connections that began
+/// before keep their cipher. No handshake is lost. Processes that they fork, and reloads,
 /// begin switched off as well; a server that is started anew begins switched on. `widelane on`
 /// switches them on again.
 #[derive(clap::Args)]
@@ -85,9 +86,24 @@ fn switch(
 ) -> anyhow::Result<ExitCode> {
     let directories = Directories::asked_or_usual(common.counters_dir.as_deref())?;
     let chosen = Chosen(servers);
-    chosen.find(&Survey::take(&directories), &directories)?;
+    // What is in a directory of its own is asked for alone.
+    let candidates = match (off, &common.counters_dir) {
+        (Some(_), None) => unseen::candidates(|pid, command| chosen.is_named(pid, command)),
+        _ => Vec::new(),
+    };
+    let survey = Survey::take(&directories);
+    let unseen = unseen::unseen(candidates, &survey);
+    if let Err(error) = chosen.find(&survey, &directories) {
+        match unseen.first() {
+            Some(Failed { pid, command, reason }) => {
+                bail!("cannot switch {command} {pid}: {reason}")
+            }
+            None => return Err(error),
+        }
+    }
     let word = off.map_or(ON, Off::word);
-    let written = write(&directories, |process| chosen.is_of(process), word);
+    let mut written = write(&directories, |process| chosen.is_of(process), word);
+    written.failed.extend(unseen);
     let done = Done::new(&written, off.is_some().then(|| Off::of(word)).flatten());
     if common.json {
         output::print_untrusted(&serde_json::to_string_pretty(&done)?)?;
@@ -123,14 +139,6 @@ struct Program {
     changed: usize,
 }
 
-/// A process that could not be switched.
-#[derive(Debug, Serialize)]
-struct Failed {
-    pid: u32,
-    command: String,
-    reason: String,
-}
-
 impl Done {
     fn new(written: &Written, off: Option<Off>) -> Self {
         let mut programs: BTreeMap<&str, Vec<&Process>> = BTreeMap::new();
@@ -146,16 +154,11 @@ impl Done {
                 changed: if off.is_some() { processes.len() - were_off } else { were_off },
             }
         };
-        let failed = written.failed.iter().map(|(process, reason)| Failed {
-            pid: process.pid,
-            command: process.command.clone(),
-            reason: reason.clone(),
-        });
         Done {
             off: off.is_some(),
             off_until: off.and_then(Off::end_s),
             switched: programs.into_iter().map(program).collect(),
-            failed: failed.collect(),
+            failed: written.failed.clone(),
         }
     }
 
@@ -215,7 +218,8 @@ mod tests {
     const STYLE: Style = Style { colour: false, width: u16::MAX };
 
     fn done(processes: Vec<Process>, off: Option<Off>) -> Done {
-        let failed = vec![(process(9, 1), "it cannot be written to".to_owned())];
+        let reason = "it cannot be written to".to_owned();
+        let failed = vec![Failed { pid: 9, command: "nginx".to_owned(), reason }];
         Done::new(&Written { switched: processes, failed }, off)
     }
 

@@ -5,14 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::live::{self, Directories, Objection, Process, Survey};
 
 /// What came of it.
 pub struct Written {
     /// The processes that are as they were wanted, as they were found before.
     pub switched: Vec<Process>,
-    /// Those that are not, and why.
-    pub failed: Vec<(Process, String)>,
+    /// Those that are not.
+    pub failed: Vec<Failed>,
+}
+
+/// A process that could not be switched.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failed {
+    pub pid: u32,
+    pub command: String,
+    pub reason: String,
 }
 
 /// Looks that are taken at most: each finds processes that were forked from one that the look
@@ -26,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub fn write(directories: &Directories, is_meant: impl Fn(&Process) -> bool, word: u64) -> Written {
     let mut before = BTreeMap::new();
     let mut switched = BTreeSet::new();
-    let mut failed: BTreeMap<_, (Process, String)> = BTreeMap::new();
+    let mut failed = BTreeMap::new();
     for look in 0..=LOOKS_MAX {
         let survey = Survey::take(directories);
         let mut is_done = true;
@@ -42,7 +52,7 @@ pub fn write(directories: &Directories, is_meant: impl Fn(&Process) -> bool, wor
                     _ => switch(&process, word),
                 };
                 if let Err(reason) = written {
-                    failure.insert((process, reason));
+                    failure.insert(Failed { pid: process.pid, command: process.command, reason });
                 }
             }
         }
@@ -66,8 +76,8 @@ fn switch(process: &Process, word: u64) -> Result<(), String> {
 impl Written {
     /// What to tell of the processes that could not be switched.
     pub fn complaint(&self) -> Option<String> {
-        let (process, reason) = self.failed.first()?;
-        let of = format!("{} {}: {reason}", process.command, process.pid);
+        let Failed { pid, command, reason } = self.failed.first()?;
+        let of = format!("{command} {pid}: {reason}");
         Some(match self.failed.len() {
             1 => format!("cannot switch {of}"),
             all => format!("cannot switch {all} processes, {of}"),

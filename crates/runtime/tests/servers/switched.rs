@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::support::authority::{Authority, Identity, Kind};
 use crate::support::clients::{REQUEST, load, load_mixed, s_client};
 use crate::support::counters::Sums;
 use crate::support::server::Server;
-use crate::support::wait_until;
+use crate::support::{wait_until, widelane};
 
 const FOR_GOOD: u64 = u64::MAX;
 const NOT_AT_ALL: u64 = 0;
@@ -193,4 +194,23 @@ fn a_master_that_executes_itself_anew_stays_off() {
     let before = server.counters();
     load(server.port, &identity, TlsVersion::Tls13, 24, 200);
     server.counters().assert_batched_since(&before);
+}
+
+/// `widelane off` fails rather than say that a server is off that it did not reach.
+#[test]
+fn what_cannot_be_switched_is_told() {
+    let (authority, identity) = support::localhost();
+    let server = Server::haproxy("  nbthread 1\n", &authority.bundle(&identity), &["-db"]);
+    load(server.port, &identity, TlsVersion::Tls13, 1, 20);
+    let off = || {
+        let mut off = Command::new(widelane());
+        off.args(["off", &server.pid().to_string()]).env_remove("WIDELANE_COUNTERS_DIR");
+        let output = off.output().expect("widelane was built");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let counters = server.path("counters");
+    let (is_off, said) = off();
+    let expected = format!("its counters are in {}, ", counters.display());
+    assert!(!is_off && said.contains(&expected), "{said}");
+    assert!(said.contains("--counters-dir"), "{said}");
 }
