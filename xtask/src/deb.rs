@@ -132,5 +132,6 @@ pub fn fresh(workspace: &Workspace, suite: &str) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// nginx, and what compiles programs in C.
-const PACKAGES: &str = "nginx-light openssl iproute2 procps gcc libc6-dev libssl-dev pkg-config";
+/// Servers, and what compiles programs in C.
+const PACKAGES: &str =
+    "nginx-light haproxy openssl iproute2 procps gcc libc6-dev libssl-dev pkg-config";
