@@ -100,7 +100,7 @@ fn leaves(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature: &[u8]) -
 /// Whether a wrong signature r || s is right but for one bit of the digest e, of r or of s, or was
 /// made with an r that is off by a bit, where that one or the right one stands in it. As with
 /// another digest, that is an equation with two unknowns: it tells nothing that the right one would
-/// not. The digits of numbers leave room for bits beyond them, so a bit is an amount to be added or
+/// not. The words of numbers have room for bits beyond them, so a bit is an amount to be added or
 /// taken away.
 ///
 /// A signature is right if the point P = (e·G + r·Q)/s has the x coordinate r. With another e or r,
@@ -122,7 +122,7 @@ fn is_off_by_a_bit(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature:
     let mut by_s =
         points.with_x(&r).map(|of_r| Walk { start: points.multiple(&of_r, &s), step: of_r });
     let mut amount = BigUint::from(1_u32);
-    (0..8 * digest.len() + 24).any(|_| {
+    (0..bits_in_memory(curve)).any(|_| {
         let other_r = [(&r + &amount) % &n, (&r + &n - &amount) % &n].map(Some);
         let of_digest = by_digest.go_on(&mut points);
         let of_r = by_r.go_on(&mut points);
@@ -136,6 +136,11 @@ fn is_off_by_a_bit(curve: Curve, key: &EcKey<Private>, digest: &[u8], signature:
             || other_r.contains(&x_of_point)
             || of_s.is_some_and(|of_s| of_s.contains(&x_of_multiple))
     })
+}
+
+/// Bits of a number in memory, where digits of 52 bits have 64 each.
+fn bits_in_memory(curve: Curve) -> usize {
+    (curve.bits().div_ceil(52) - 1) * 52 + 64
 }
 
 /// A point, and what is added to it and taken away, twice as much each time.
@@ -176,11 +181,13 @@ pub fn run_planted(_: bool) {
             (digest + r * secret) * nonce.modinv(&n).expect("a prime") % &n
         };
         let s = s_of(&digest, &r, &secret);
+        let beyond = &digest + (BigUint::from(1_u32) << (bits_in_memory(curve) - 1));
         for (r, s, expected) in [
             (&r, s.clone(), Leaves::Right),
             (&flipped(&r), s.clone(), Leaves::Useless),
             (&r, flipped(&s), Leaves::Useless),
             (&r, s_of(&flipped(&digest), &r, &secret), Leaves::Useless),
+            (&r, s_of(&beyond, &r, &secret), Leaves::Useless),
             (&r, s_of(&digest, &flipped(&r), &secret), Leaves::Useless),
             (&flipped(&r), s_of(&digest, &flipped(&r), &secret), Leaves::Useless),
             (&r, s_of(&digest, &r, &flipped(&secret)), Leaves::Revealing),
