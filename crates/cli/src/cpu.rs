@@ -287,7 +287,7 @@ impl Description {
             0 => "no device".to_owned(),
             devices => format!(
                 "{}; `widelane run --engine qat` was never run on a real device: \
-                 docs/operate/qat.md asks for a report",
+                 docs/operate/experimental.md asks for a report",
                 counted(devices, "device")
             ),
         }

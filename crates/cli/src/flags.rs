@@ -17,7 +17,7 @@ use crate::system::{self, Starter};
 pub struct Flags {
     /// Policy file to obey instead of /etc/widelane/policy.toml; or `auto`: each process measures
     /// 512-, 256- and 128-bit registers, and 512-bit ones without multiplications, on its own load
-    /// and keeps the cheapest (docs/operate/auto-policy.md)
+    /// and keeps the cheapest (docs/operate/experimental.md)
     #[arg(long, value_name = "FILE|auto")]
     pub policy: Option<PathBuf>,
 
@@ -34,12 +34,13 @@ pub struct Flags {
     pub wait_max: Option<WaitMax>,
 
     /// Whether the server's workers make RSA signatures for each other: on, off, or auto, which is
-    /// off for now (docs/operate/combining.md) [default: what the policy file says, otherwise auto]
+    /// off for now (docs/operate/experimental.md) [default: what the policy file says, otherwise
+    /// auto]
     #[arg(long, value_name = "CHOICE")]
     pub combine: Option<Combine>,
 
     /// CPUs set aside for a process that makes the RSA signatures of all workers, such as 3 or
-    /// 2,4-7; none for no such process (docs/operate/lane-cpus.md). For servers that load their
+    /// 2,4-7; none for no such process (docs/operate/experimental.md). For servers that load their
     /// keys before they fork workers or make threads, as nginx and HAProxy do [default: what the
     /// policy file says, otherwise none]
     #[arg(long, value_name = "LIST")]
@@ -57,8 +58,8 @@ pub struct Flags {
 
     /// Where private-key operations run: cpu; qat, an Intel QuickAssist device, where that costs
     /// less CPU; qat-first, the device whenever it has room. The CPU takes over whatever the device
-    /// does not do. Untested on real hardware (docs/operate/qat.md) [default: what the policy file
-    /// says, otherwise cpu]
+    /// does not do. Untested on real hardware (docs/operate/experimental.md) [default: what the
+    /// policy file says, otherwise cpu]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
 
@@ -170,6 +171,17 @@ mod tests {
         ] {
             assert_eq!(variables(arguments), [(name, value.to_owned())], "{arguments}");
         }
+    }
+
+    #[test]
+    fn the_document_shows_the_file_that_is_shipped() {
+        let shipped = include_str!("../../../packaging/policy.toml");
+        assert!(include_str!("../../../docs/operate/policy.md").contains(shipped));
+        let (_, settings) = shipped.split_once("\n\n").unwrap();
+        let settings = settings.lines().filter_map(|line| line.strip_prefix("# "));
+        let settings = settings.filter(|line| line.contains(" = ") || line.starts_with('['));
+        let settings: Vec<&str> = settings.collect();
+        policy::parse(Path::new("policy.toml"), &settings.join("\n")).unwrap();
     }
 
     #[test]

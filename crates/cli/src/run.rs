@@ -25,10 +25,10 @@ use crate::{live, sigpipe, system};
 ///
 /// The server must use OpenSSL 3 (libssl.so.3) as a shared library, as the nginx and HAProxy of the
 /// distributions do. It keeps its process, arguments, signals and exit status; programs that it
-/// starts are not affected. Programs between, such as `taskset`, `sh -c` or the entry script of a
-/// container, pass on what the server needs. A program that cannot be accelerated runs unchanged,
-/// and one line says why. If there is no such program the exit status is 127, and if it cannot be
-/// executed 126.
+/// starts are not affected. Wrappers (`taskset`, `sh -c`, a container's entry script) pass the
+/// acceleration on. A program that cannot be accelerated runs unchanged, and one line on standard
+/// error says why. For services of systemd there is `widelane enable`. If there is no such program
+/// the exit status is 127, and if it cannot be executed 126.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -89,7 +89,7 @@ pub struct Policy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane_user: Option<LaneUser>,
     /// What that process may run, where that is not what the program may: so all wide
-    /// multiplications can be made on these CPUs (docs/operate/lane-cpus.md). The last field: what
+    /// multiplications can be made on these CPUs (docs/design/lane-cpus.md). The last field: what
     /// a file says of it is a table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane_process: Option<Box<Policy>>,

@@ -181,7 +181,10 @@ pub enum ServerError {
         reason: Option<String>,
     },
     /// The machine has no QAT device.
-    #[error("no device: this machine has no Intel QAT that qatlib drives (docs/operate/qat.md)")]
+    #[error(
+        "no device: this machine has no Intel QAT that qatlib drives \
+         (docs/operate/experimental.md)"
+    )]
     NoDevice,
     /// The server does not speak HTTP/3.
     #[error(

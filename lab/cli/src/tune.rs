@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Also tries policies that set these CPUs aside for RSA signatures, such as 3 or 2,4-7
-    /// (docs/operate/lane-cpus.md)
+    /// (docs/operate/experimental.md)
     #[arg(long, value_name = "LIST", conflicts_with = "replay")]
     lane_cpus: Option<LaneCpus>,
     /// Rounds; each has every policy once, and those that look better have as many once more

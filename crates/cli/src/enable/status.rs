@@ -309,7 +309,7 @@ impl Service {
             )),
             _ if self.device_faults > 0 => Some(format!(
                 "its QAT device has failed {} operations, which the CPU has done: \
-                 docs/operate/qat.md",
+                 docs/operate/experimental.md",
                 count(self.device_faults)
             )),
             _ => None,

@@ -27,15 +27,15 @@ use crate::{output, system, units};
 
 /// Measures what Widelane saves on a running server's own traffic, by switching it off and on
 ///
-/// The server's processes are switched off and on in turns (as by `widelane off` and `on`), and the
-/// CPU time that they spend per handshake, whatever on, is compared. At the end and on Ctrl-C they
-/// are switched on; if this command is killed, they are on again by themselves after one slice. It
-/// needs traffic: 100 handshakes in each slice. Fewer than six pairs of slices give no answer.
+/// Switches the server's processes off and on in turns, as `widelane off` and `on` do, and compares
+/// their total CPU time per handshake. At the end and on Ctrl-C they are switched on; if this
+/// command is killed, they are on again by themselves after one slice. It needs traffic: 100
+/// handshakes in each slice. Fewer than six pairs of slices give no answer.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Program as `widelane top` shows it, or number of a process; by default the program that is
-    /// accelerated, if there is but one
+    /// Program as `widelane top` shows it, or number of a process [default: the only accelerated
+    /// program]
     #[arg(value_name = "NAME|PID")]
     server: Option<String>,
     /// How long to measure

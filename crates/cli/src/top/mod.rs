@@ -20,14 +20,14 @@ use self::view::{Row, View};
 use crate::live::{Clocks, Directories, Survey};
 use crate::output;
 
-/// Shows the accelerated processes of this machine: operations, batches, waits, rooms, clock
+/// Shows what accelerated processes do: operations, batches, waits, instruction sets, clock
 ///
 /// Processes that `widelane run` or `widelane enable` accelerates are seen once they have made a
 /// handshake, those of all users whose counters are in /run/widelane. Handshakes with clients are
 /// counted where an event loop makes them (epoll); a server that makes them otherwise has
-/// operations only. CPU µs is what the process spent per handshake, whatever on. In a terminal the
-/// view is live (q ends it); else, or with --once or --json, it is one look. The last columns are
-/// left out where the terminal has no room for them.
+/// operations only. CPU µs is the process's total CPU time divided by its handshakes. In a terminal
+/// the view is live (q ends it); else, or with --once or --json, it is one look. The last columns
+/// are left out where the terminal has no room for them.
 #[derive(clap::Args)]
 pub struct Args {
     /// Seconds from one look to the next

@@ -10,7 +10,7 @@ super::word::words! {
         #[default]
         Widest = "widest",
         /// It compares the policy with narrower ones while it runs, and keeps the cheapest;
-        /// docs/operate/auto-policy.md says how.
+        /// docs/design/auto-policy.md says how.
         Auto = "auto",
     }
     /// What is no such choice.

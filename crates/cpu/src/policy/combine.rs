@@ -7,7 +7,7 @@ super::word::words! {
         On = "on",
         /// Each executes its own.
         Off = "off",
-        /// They do where that is known to gain; docs/operate/combining.md says where.
+        /// They do where that is known to gain; docs/design/combining.md says where.
         #[default]
         Auto = "auto",
     }

@@ -7,7 +7,7 @@ super::word::words! {
         /// The CPU.
         #[default]
         Cpu = "cpu",
-        /// Intel QuickAssist (QAT), by qatlib, where that costs the CPU less; docs/operate/qat.md.
+        /// Intel QuickAssist (QAT), by qatlib, where that costs the CPU less; docs/design/qat.md.
         Qat = "qat",
         /// The same wherever it has room, whatever that costs.
         QatFirst = "qat-first",

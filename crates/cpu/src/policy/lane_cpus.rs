@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::topology;
 
 /// CPUs set aside for a service's lane process, which executes the batches of all its workers;
-/// none where every worker executes its own. docs/operate/lane-cpus.md has the rest.
+/// none where every worker executes its own. docs/design/lane-cpus.md has the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneCpus(Vec<usize>);
 

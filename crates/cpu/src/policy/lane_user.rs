@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 /// The name of the user that the lane process runs as, instead of that of the program whose keys it
-/// has; docs/operate/lane-cpus.md has the rest.
+/// has; docs/design/lane-cpus.md has the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneUser(String);
 

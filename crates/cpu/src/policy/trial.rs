@@ -3,7 +3,7 @@
 //!
 //! Nothing here reads a clock or a counter. The caller does: it passes one [`Slice`] after the
 //! other to [`Trial::take`], and applies [`Trial::current`] in the next one.
-//! `docs/operate/auto-policy.md` has the rules for operators.
+//! `docs/design/auto-policy.md` has the rules.
 
 mod comparison;
 mod settled;

@@ -5,7 +5,7 @@
 //! the workers are threads of one process, these share it. It has no name and no descriptor, so
 //! no other process can map it, and it holds no secret: what is to be signed, the name of the key,
 //! and the signature. The worker that signs uses its own copy of the key.
-//! `docs/operate/combining.md` has the contract.
+//! `docs/design/combining.md` has the contract.
 #![allow(unsafe_code, reason = "maps memory, and keeps what was mapped by its address")]
 
 mod member;

@@ -28,7 +28,7 @@ const RATE_INTERVAL: &str = "2s";
 const TRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Names the file that gets the picture; the load then goes on for [`PICTURED`]. docs/operate has
+/// Names the file that gets the picture; the load then goes on for [`PICTURED`]. docs/formats has
 /// one.
 const PICTURE: &str = "WIDELANE_DASHBOARD_PICTURE";
 const PICTURED: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@
 //! wait in the queue of their worker until it has nothing else to do, for as long as the budget
 //! allows, or until as many wait as go at once.
 //!
-//! Workers that combine do as the runtime does (`docs/operate/combining.md`): one that has nothing
+//! Workers that combine do as the runtime does (`docs/design/combining.md`): one that has nothing
 //! else to do leaves its operations for others while it waits, and a worker that executes a batch
 //! takes as many of those along as there is room for. No worker is woken to execute what others
 //! have left.

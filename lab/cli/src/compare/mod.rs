@@ -33,7 +33,7 @@ use crate::targets::WrittenFile;
 /// Runs the installed servers with and without Widelane in turns, and compares their CPU time per
 /// handshake, download or page. `widelane cpu` tells whether nginx and HAProxy are installed; for
 /// any server that is not, this command names the package at once. Exits with 3 if every comparison
-/// was rejected, as on a busy machine.
+/// was rejected, as on a busy machine. docs/measure/compare.md says how it measures.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -106,7 +106,7 @@ pub struct Args {
           help_heading = COMPARED)]
     threads: Option<u16>,
     /// CPUs set aside for a process that makes the RSA signatures of accelerated servers, such as 1
-    /// or 2,4-7, whose CPU time counts as theirs (docs/operate/lane-cpus.md); for nginx, and for
+    /// or 2,4-7, whose CPU time counts as theirs (docs/operate/experimental.md); for nginx, and for
     /// HAProxy, which then runs with -W. Of mixed requests, one more server whose workers multiply
     /// in no wide register
     #[arg(long, value_name = "LIST", help_heading = COMPARED)]
@@ -126,17 +126,13 @@ pub struct Args {
     /// says where that cannot be. Takes minutes for each length and cipher
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]
     latency_max: Option<Duration>,
-    /// Rounds per scenario, each of which measures every subject once; up to half as many more
-    /// follow where some do not count or an interval is still wide, and at one connection twice to
-    /// five times as many are taken. An interval needs six accepted rounds [default: 20, at
-    /// partial loads 8, of downloads 12, of mixed requests and of pages 10 and no more; with
-    /// --quick 10 and no more, at partial loads and of downloads 6, of mixed requests and of pages
-    /// 7 and no more]
+    /// Rounds of each scenario; every round measures each server once. More are added where some do
+    /// not count or the interval is wide; six are needed for an interval [default: 20; --load 8;
+    /// downloads 12; --quick 10; docs/measure/compare.md has all]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = STATISTICS)]
     pairs: Option<u32>,
-    /// Length of one measurement, seconds; at one connection a fifth of it, but a tenth of a second
-    /// at least; at partial loads four times as long; of downloads at least until one is whole; of
-    /// pages three seconds at least. With --quick all that is fixed
+    /// Length of one measurement, in seconds; scenarios that need longer take a multiple
+    /// (docs/measure/compare.md)
     #[arg(long, value_parser = units::seconds, default_value = "0.5", help_heading = STATISTICS)]
     seconds: Duration,
     /// Repeats the arrivals and draws of clients of an earlier run, whose results have its seed

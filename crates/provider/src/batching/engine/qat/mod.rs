@@ -2,7 +2,7 @@
 //!
 //! Each process opens the library when it first has such an operation, which for a server's worker
 //! is after the fork, and each thread uses one of the process's instances. An operation goes to the
-//! device at once and alone: there is nothing to batch. `docs/operate/qat.md` has the rest.
+//! device at once and alone: there is nothing to batch. `docs/design/qat.md` has the rest.
 //!
 //! **This has never run on a real device**, only on the stand-in of the tests.
 #![allow(unsafe_code, reason = "calls Intel's library")]
