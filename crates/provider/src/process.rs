@@ -105,8 +105,8 @@ pub(crate) fn has_ended(pid: u32) -> bool {
     missing && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Makes what the calling thread keeps: its variables, its large stack, and in a child, which is a
-/// server's worker, its counters.
+/// Makes what the calling thread keeps: its variables and its large stack; and in a server the
+/// counters of its process, by which it can be seen and switched before its first handshake.
 ///
 /// The C library makes a thread's variables when they are first used, and ends the process where it
 /// finds no memory for them. A child inherits those of the thread that forked, but not the
@@ -119,7 +119,8 @@ pub(crate) fn begin_thread() {
     counters::begin_thread();
     stack::on_large(|| ());
     combining::before_threads();
-    if identity() != WATCHED_FROM.load(Ordering::Relaxed) {
+    let is_child = identity() != WATCHED_FROM.load(Ordering::Relaxed);
+    if is_child || IS_CONFIGURED.load(Ordering::Relaxed) {
         current().counters();
     }
 }

@@ -201,7 +201,8 @@ fn a_master_that_executes_itself_anew_stays_off() {
 fn what_cannot_be_switched_is_told() {
     let (authority, identity) = support::localhost();
     let server = Server::haproxy("  nbthread 1\n", &authority.bundle(&identity), &["-db"]);
-    load(server.port, &identity, TlsVersion::Tls13, 1, 20);
+    // Before its first handshake, so that an idle server can be switched, too.
+    wait_until("its counters", || server.counters().processes == 1);
     let off = || {
         let mut off = Command::new(widelane());
         off.args(["off", &server.pid().to_string()]).env_remove("WIDELANE_COUNTERS_DIR");
