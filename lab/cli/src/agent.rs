@@ -58,18 +58,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let own_name = || format!("{:.40}-{}", host, std::process::id());
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = args.threads_max.map_or(cpus, |count| count.get().into());
+    let possible = || connections_possible(threads).min(CONNECTIONS);
     let agent = Agent {
         name: args.name.clone().unwrap_or_else(own_name),
         allowed: args.allow.clone(),
         limits: Limits {
-            threads: args.threads_max.map_or(cpus, |count| count.get().into()),
-            connections: args
-                .connections_max
-                .map_or_else(|| connections_possible().min(CONNECTIONS), |max| max.get() as usize),
+            threads,
+            connections: args.connections_max.map_or_else(possible, |max| max.get() as usize),
             duration: args.duration_max,
         },
     };
-    raise_file_limit(agent.limits.connections)?;
+    raise_file_limit(agent.limits.connections, threads)?;
     let bus = args.access.bus(&args.nats)?;
     let stop = system::stop_on_signals()?;
     serve(&bus, &agent, &stop, |event| say(&agent, event))?;

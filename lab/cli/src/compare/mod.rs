@@ -3,10 +3,12 @@
 mod plans;
 mod values;
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -336,7 +338,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.check_flags(&workloads)?;
     // Servers inherit the limit; one that passes requests on has two for each connection, and so
     // has this process where it is both client and origin.
-    raise_file_limit(2 * args.connections_most(&workloads))?;
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    raise_file_limit(2 * args.connections_most(&workloads), threads)?;
     for workload in workloads {
         if stop.load(Ordering::Relaxed) {
             failures.extend(interruption(&failures));

@@ -420,7 +420,7 @@ fn make(
 ) -> anyhow::Result<Made> {
     let course = args.course();
     let Some(url) = &args.nats else {
-        raise_file_limit(plan.pace.connections())?;
+        raise_file_limit(plan.pace.connections(), course.threads)?;
         return match drive(plan, &course, stop, second) {
             Ok(outcome) => Ok(Made { outcome, fleet: None, given_up: None }),
             Err(GivenUp { error, outcome: Some(outcome) }) => {
@@ -449,7 +449,7 @@ fn run_search(
     let course = args.course();
     let found = match &args.nats {
         None => {
-            raise_file_limit(plan.pace.connections())?;
+            raise_file_limit(plan.pace.connections(), course.threads)?;
             let here = |plan: &Plan, course: &Course| {
                 attempt(plan, course, stop).map_err(anyhow::Error::from)
             };

@@ -205,6 +205,18 @@ fn thresholds_and_doubts_make_the_status() {
 }
 
 #[test]
+fn threads_of_clients_have_open_files_of_their_own() {
+    let nginx = Nginx::start();
+    let few = "ulimit -Sn 64 && exec \"$0\" load \"$1\" --insecure --connections 32 --threads 32 \
+               --warm-up 0 --duration 1s --json";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", few, env!("CARGO_BIN_EXE_widelane-bench"), &nginx.address]);
+    let output = limited.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(json(&output)["errors"], serde_json::json!({}));
+}
+
+#[test]
 fn says_what_is_wrong_with_a_command_line() {
     let closed = free_address();
     let refused = load(&[&closed.to_string(), "--insecure"]);
@@ -218,7 +230,7 @@ fn says_what_is_wrong_with_a_command_line() {
     let limited = limited.output().unwrap();
     assert_eq!(limited.status.code(), Some(1));
     let said = stderr(&limited);
-    let told = "200 connections need 232 open files, and this process may have 100, enough for 68";
+    let told = "200 connections need 233 open files, and this process may have 100, enough for 67";
     assert!(said.contains(told) || said.contains("refused"), "{said}");
 
     let unknown = load(&["https://host.invalid/", "--insecure"]);
