@@ -9,7 +9,7 @@ mod weights;
 
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -230,6 +230,11 @@ fn identities(text: &str) -> Result<Weighted<Option<Shown>>, String> {
         _ if part == "none" => Ok(None),
         Some((chain, key)) => match Shown::read(Path::new(chain), Path::new(key)) {
             Ok(shown) => Ok(Some(shown)),
+        Ok((self.target.resolve()?, trust))
+    }
+
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let (target, trust) = self.server()?;
             Err(error) => Err(format!("{:#}", anyhow::Error::from(error))),
         },
         None => Err(format!("{part:?} is not CHAIN:KEY")),
@@ -237,14 +242,18 @@ fn identities(text: &str) -> Result<Weighted<Option<Shown>>, String> {
 }
 
 impl Args {
-    fn plan(&self) -> anyhow::Result<Plan> {
+    /// The server's address, and whose certificates to trust. Agents find out both by themselves.
+    fn server(&self) -> anyhow::Result<(SocketAddr, Trust)> {
+        if self.nats.is_some() {
+            return Ok(((Ipv4Addr::UNSPECIFIED, self.target.port).into(), Trust::Anyone));
+        }
         let trust = match self.insecure {
             true => Trust::Anyone,
             false => Trust::authorities(self.authorities.as_deref())?,
         };
         let host = || Weighted::only(self.target.host.clone());
         let plan = Plan {
-            target: self.target.resolve()?,
+            target,
             sources: self.source.clone(),
             trust,
             mix: Mix {

@@ -261,6 +261,8 @@ fn says_what_is_wrong_with_a_command_line() {
         (&["agent", "--nats", &bus, "--allow", target, "--name", "a b"], 2, "not a name"),
         (&["agent", "--nats", "http://x", "--allow", target], 1, "nats://HOST:PORT"),
         (&["load", target, "--agents", "2"], 2, "--nats"),
+        // Only agents have to know the server.
+        (&["load", "host.invalid:443", "--nats", &bus], 1, "cannot join NATS"),
         (&["load", target, "--nats", &bus, "--nats-certificate", "x"], 2, "CHAIN:KEY"),
         (&["load", target, "--nats", &bus, "--insecure", "--nats-credentials", "/no"], 1, "/no"),
         (
