@@ -289,8 +289,8 @@ impl Run<'_> {
             None => self.cpus.clone(),
             Some(Ok(cpus)) => {
                 let asks = self.plan.threads == Threads::All;
-                self.remark(asks.then(|| cpus.remark(cores.unwrap_or(1))));
-                self.remark(cpus.remark_on_places());
+                self.results.note(asks.then(|| cpus.remark(cores.unwrap_or(1))));
+                self.results.note(cpus.remark_on_places());
                 cpus
             }
             Some(Err(reason)) => {
@@ -301,8 +301,9 @@ impl Run<'_> {
                 return Ok(());
             }
         };
-        self.remark(self.plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
-        self.remark(cpus.remark_on_accounting());
+        self.results
+            .note(self.plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
+        self.results.note(cpus.remark_on_accounting());
         let mut testbed = self.testbed(workers, subjects, &scenarios, &cpus)?;
         let clients = clients(&mut testbed, &scenarios)?;
         let has_pages = |scenario: &Scenario| scenario.work == Work::Page;
@@ -469,7 +470,7 @@ impl Run<'_> {
         let path = scenario.path(kind, &shape.key_name());
         let doubt = capacity.doubt.as_ref();
         let doubt = doubt.map_or(String::new(), |doubt| format!(" That may be too low: {doubt}."));
-        self.results.notes.push(format!(
+        self.results.note(format!(
             "{path}: {subject} did {:.0} handshakes per second at most; partial loads are shares \
              of that, by arrivals independent of each other.{doubt}",
             capacity.rate
@@ -525,12 +526,7 @@ impl Run<'_> {
         lacking.retain(|family| !self.plan.with_lanes.contains(family));
         lacking.sort_unstable();
         lacking.dedup();
-        self.remark(remark_without_lanes(&lacking));
-    }
-
-    /// Notes a remark, once.
-    fn remark(&mut self, remark: Option<String>) {
-        self.results.notes.extend(remark.filter(|remark| !self.results.notes.contains(remark)));
+        self.results.note(remark_without_lanes(&lacking));
     }
 
     fn round(

@@ -136,8 +136,8 @@ pub fn run(
     let began = Instant::now();
     observer.planned(u64::from(plan.rounds));
     let cpus = Cpus::choose_for(results);
-    results.notes.extend(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
-    results.notes.extend(cpus.remark_on_accounting());
+    results.note(plan.lane_cpus.as_ref().map(|lane| cpus.remark_on_lane_process(lane)));
+    results.note(cpus.remark_on_accounting());
     let seed = *results.seed.get_or_insert_with(|| fastrand::u32(..));
     let mut record = Record::new(plan);
     let outcome = go(plan, programs, (&cpus, seed), &mut record, stop, observer);

@@ -196,10 +196,7 @@ pub fn run(
         let contest = entry.contest()?;
         let field = Field { plan, policy, provider: &provider, libraries: &libraries };
         if let Some(reason) = contest.openssl_lacks().filter(|_| plan.against_openssl) {
-            let note = format!("Without OpenSSL, which is {}: {reason}.", groups::openssl());
-            if !results.notes.contains(&note) {
-                results.notes.push(note);
-            }
+            results.note(format!("Without OpenSSL, which is {}: {reason}.", groups::openssl()));
         }
         let subjects = field.subjects(&*contest, entry, &mut results.rows)?;
         let outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
@@ -212,7 +209,7 @@ pub fn run(
         let mut pairs = heat.rounds(stop, observer)?;
         let who = heat.who();
         drop(heat);
-        confirm(&mut clock, &mut pairs, &scenario, &mut results.notes);
+        confirm(&mut clock, &mut pairs, &scenario, results);
         rows::write(entry, who, contest.rooms(), &pairs, &mut results.rows);
         results.pairs.extend(pairs);
         results.duration_s = began.elapsed().as_secs_f64();
@@ -226,14 +223,14 @@ pub fn run(
 /// Tells the clock of this CPU; where it cannot, a note in `results` says why there are no cycles.
 fn clock(results: &mut Results) -> Clock {
     let clock = Clock::here();
-    results.notes.extend(clock.obstacle().map(|why| format!("Without cycles: {why}.")));
+    results.note(clock.obstacle().map(|why| format!("Without cycles: {why}.")));
     clock
 }
 
 /// Takes the cycles out of `pairs` where the rate of the time stamps has changed amid them.
-fn confirm(clock: &mut Clock, pairs: &mut [Pair], scenario: &str, notes: &mut Vec<String>) {
+fn confirm(clock: &mut Clock, pairs: &mut [Pair], scenario: &str, results: &mut Results) {
     let Some(why) = clock.reset() else { return };
-    notes.push(format!("{scenario} is without cycles: {why}."));
+    results.note(format!("{scenario} is without cycles: {why}."));
     for measurement in pairs.iter_mut().flat_map(|pair| &mut pair.measurements) {
         measurement.cycles_per_operation = None;
     }
@@ -384,5 +381,5 @@ fn array_mut<const N: usize>(bytes: &mut [u8]) -> &mut [u8; N] {
 fn stay_on_this_cpu(results: &mut Results) {
     let cpu = place::here();
     place::roam(&[cpu]);
-    results.notes.push(format!("Timed on CPU {cpu}."));
+    results.note(format!("Timed on CPU {cpu}."));
 }

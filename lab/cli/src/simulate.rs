@@ -161,7 +161,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_whole = speed.as_ref().is_none_or(|speed| speed.complete);
     let mut results = measure::blank(speed.map_or_else(Machine::default, |speed| speed.machine));
     if !is_whole {
-        results.notes.push("The results with the costs are incomplete.".to_owned());
+        results.note("The results with the costs are incomplete.".to_owned());
     }
     plan.run(&mut results);
     results.complete = true;

@@ -179,7 +179,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let has_theirs = plan.events.iter().any(|event| event.is_elsewhere());
     if has_theirs && plan.libraries.is_none() && args.against.is_empty() && !args.cipher_compare {
-        results.notes.push(format!(
+        results.note(format!(
             "Without other libraries: {RIVAL_PROGRAM} is neither beside this program nor in the \
              PATH; {BUILD_RIVAL}."
         ));

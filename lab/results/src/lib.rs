@@ -76,6 +76,15 @@ pub struct Results {
     pub notes: Vec<String>,
 }
 
+impl Results {
+    /// Adds a remark, unless it is there already.
+    pub fn note(&mut self, remark: impl Into<Option<String>>) {
+        let is_new = |remark: &String| !self.notes.contains(remark);
+        let remark = remark.into().filter(is_new);
+        self.notes.extend(remark);
+    }
+}
+
 /// The JSON Schema of [`Results`], pretty-printed, as published in
 /// `docs/formats/results-schema.json`.
 #[cfg(feature = "schema")]

@@ -54,6 +54,16 @@ fn sample() -> Results {
 }
 
 #[test]
+fn a_remark_is_there_once() {
+    let mut results = sample();
+    results.note("First.".to_owned());
+    results.note(None);
+    results.note(Some("Second.".to_owned()));
+    results.note("First.".to_owned());
+    assert_eq!(results.notes, ["First.", "Second."]);
+}
+
+#[test]
 fn survives_the_round_trip() {
     assert_eq!(Results::from_json(&sample().to_json()).unwrap(), sample());
 }

@@ -35,7 +35,7 @@ pub fn conclude(results: &mut Results, rows_before: usize) {
         sweep.saved().map(move |saved| sweep.sentence(place, metric, saved))
     });
     let notes: Vec<String> = notes.collect();
-    results.notes.extend(notes);
+    notes.into_iter().for_each(|note| results.note(note));
 }
 
 /// The rounds of a scenario that count, as far as they measured `subject`.

@@ -232,9 +232,7 @@ fn write(scenario: &str, searched: &[Searched], goal: &Goal, results: &mut Resul
         if goal.percentile < 100.0 { format!("{} %", goal.percentile) } else { "all".to_owned() },
         goal.latency_max.as_secs_f64()
     );
-    if !results.notes.contains(&note) {
-        results.notes.push(note);
-    }
+    results.note(note);
 }
 
 #[cfg(test)]

@@ -146,8 +146,7 @@ impl Record {
     /// Writes rows, pairs, histograms and notes to `results`. `meeting` is how many operations with
     /// lanes could meet: from [`BATCHES_EXPECTED_FROM`] on, batches must have formed.
     pub fn write(self, results: &mut Results, meeting: usize) {
-        let remark = self.remark_on_mac();
-        results.notes.extend(remark.filter(|remark| !results.notes.contains(remark)));
+        results.note(self.remark_on_mac());
         for subject in &self.subjects {
             let basis = pairs::basis(&self.pairs, &[subject.name()]);
             let (latency_ns, counts) = self.totals(*subject, &basis);
@@ -166,7 +165,7 @@ impl Record {
                 results.rows.extend(self.fill_rows(&context, counts));
                 results.histograms.extend(self.count_histograms(*subject, counts));
                 results.operations.extend(self.operations(*subject, counts));
-                results.notes.extend(self.remarks(*subject, counts));
+                self.remarks(*subject, counts).into_iter().for_each(|it| results.note(it));
             }
             results.histograms.extend(latency_ns.as_ref().map(|latency_ns| {
                 self.histogram(*subject, HistogramKind::Latency, latency_buckets(latency_ns))

@@ -108,9 +108,7 @@ impl Cpus {
     pub fn choose_for(results: &mut Results) -> Self {
         let (cpus, note) = Self::choose();
         for note in note.map(str::to_owned).into_iter().chain(cpus.remark_on_places()) {
-            if !results.notes.contains(&note) {
-                results.notes.push(note);
-            }
+            results.note(note);
         }
         cpus
     }

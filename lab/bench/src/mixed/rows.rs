@@ -119,7 +119,7 @@ impl Record {
             }
         }
         for (place, &implementation) in self.subjects.iter().enumerate() {
-            results.notes.extend(self.remark(place, implementation));
+            results.note(self.remark(place, implementation));
         }
         results.pairs.extend(self.shares.into_iter().flat_map(|share| share.pairs));
     }

@@ -50,7 +50,7 @@ pub fn run(
         plan.sizes.iter().partition(|size| **size <= RECORD_BYTES_MAX);
     if !too_long.is_empty() {
         let note = format!("Records hold {RECORD_BYTES_MAX} bytes at most: {too_long:?} left out.");
-        results.notes.push(note);
+        results.note(note);
     }
     if let (true, Some(size)) = (sizes.is_empty(), too_long.first()) {
         let (operation, most) = ("--cipher-compare".to_owned(), RECORD_BYTES_MAX);
@@ -94,7 +94,7 @@ pub fn run(
         let mut pairs = heat.rounds(stop, observer)?;
         let who = heat.who();
         drop(heat);
-        super::confirm(&mut clock, &mut pairs, &scenario, &mut results.notes);
+        super::confirm(&mut clock, &mut pairs, &scenario, results);
         write_rows(&scenario, size, &who, &pairs, &mut results.rows);
         results.pairs.extend(pairs);
         results.duration_s = began.elapsed().as_secs_f64();

@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let note = "Without a rival: build it with `cargo install --path rivals/rte_acl` (needs \
                     Debian's libdpdk-dev), or name it with --rival.";
         blocks.push(Block::Text(note.to_owned()));
-        results.notes.push(note.to_owned());
+        results.note(note.to_owned());
     }
     args.finish(results, began, blocks, outcome)
 }

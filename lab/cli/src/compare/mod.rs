@@ -324,8 +324,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let resolved = system::policy()?;
     let mut results = measure::blank(machine::describe(&programs, &resolved));
     results.seed = args.seed;
-    results.notes.extend(args.remark_on_groups());
-    results.notes.extend(args.remark_on_client_certificates());
+    results.note(args.remark_on_groups());
+    results.note(args.remark_on_client_certificates());
     let stop = system::stop_on_signals()?;
     let mut progress = measure::Progress::new(json);
 
@@ -359,7 +359,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 match missing {
                     Some(missing) => {
                         let error = ServerError::NoApplication(missing);
-                        results.notes.push(format!("The application was left out: {error}."));
+                        results.note(format!("The application was left out: {error}."));
                         Vec::new()
                     }
                     None => {

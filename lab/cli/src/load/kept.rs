@@ -84,13 +84,13 @@ impl Kept<'_> {
         results.rows.extend(self.counts(&scenario));
         self.latencies(results);
         self.traces(&scenario, results);
-        results.notes.extend(self.given_up.map(|why| sentence(&given_up(why))));
-        results.notes.extend(self.doubts.iter().map(|doubt| sentence(&doubt.to_string())));
+        results.note(self.given_up.map(|why| sentence(&given_up(why))));
+        self.doubts.iter().for_each(|doubt| results.note(sentence(&doubt.to_string())));
         if let Some(fleet) = self.fleet {
             let path = self::scenario(target, "/agents");
             results.rows.extend(fleet.agents.iter().flat_map(|agent| part(&path, agent)));
-            results.notes.extend(fleet.degraded.iter().map(|why| sentence(why)));
-            results.notes.push("The machine below is the director's; agents have others.".into());
+            fleet.degraded.iter().for_each(|why| results.note(sentence(why)));
+            results.note("The machine below is the director's; agents have others.".to_owned());
         }
     }
 
@@ -270,7 +270,7 @@ pub fn search(
     };
     results.answer = answer(tone, sentence(ending), format!("{} probes.", found.probes.len()));
     if found.client_bound {
-        results.notes.push(CLIENT_BOUND.to_owned());
+        results.note(CLIENT_BOUND.to_owned());
     }
     for (index, probe) in found.probes.iter().enumerate() {
         results.rows.extend(probed(&scenario, &format!("probe {}", index + 1), probe));

@@ -126,7 +126,7 @@ impl Common {
         let complete = recording.fact(INTERRUPTED).is_none();
         let fill = |results: &mut Results| {
             fill(results);
-            results.notes.extend(measured_on(&recording));
+            results.note(measured_on(&recording));
         };
         let kept = if self.replay.is_none() {
             self.keep.here(created, complete, fill)

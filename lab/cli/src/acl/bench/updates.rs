@@ -214,7 +214,7 @@ impl Contest<'_> {
         let rate = changes.len() as f64 / elapsed.as_secs_f64();
         self.record(&rounds, &latencies, rate, results);
         if rate < ACHIEVED_MIN * f64::from(self.rate) {
-            results.notes.push(format!(
+            results.note(format!(
                 "{}: {rate:.0} of {} changes per second were made.",
                 self.name, self.rate
             ));
