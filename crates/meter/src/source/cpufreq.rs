@@ -1,33 +1,15 @@
 //! The kernel's opinion: `cpufreq` in sysfs.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{Source, Unavailable};
+use widelane_cpu::Machine;
 
-/// `scaling_cur_freq` of one CPU.
-pub struct CpufreqSource(PathBuf);
+use super::Unavailable;
 
-impl CpufreqSource {
-    /// The source for `cpu`.
-    pub fn new(cpu: usize) -> Self {
-        let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
-        CpufreqSource(PathBuf::from(file))
-    }
-}
-
-impl Source for CpufreqSource {
-    fn name(&self) -> &'static str {
-        "cpufreq"
-    }
-
-    fn reads(&self) -> &'static str {
-        "scaling_cur_freq in sysfs"
-    }
-
-    fn clock_hz(&mut self) -> Result<f64, Unavailable> {
-        read(&self.0)
-    }
+/// `scaling_cur_freq` of `cpu`.
+pub fn clock_hz(_: &Machine, cpu: usize) -> Result<f64, Unavailable> {
+    read(Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")))
 }
 
 fn read(path: &Path) -> Result<f64, Unavailable> {

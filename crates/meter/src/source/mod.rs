@@ -1,6 +1,5 @@
 //! Sources: everything that can tell the core clock, each with a value or the reason why not.
 
-mod chain;
 mod cpufreq;
 mod msr;
 mod perf;
@@ -11,23 +10,20 @@ use widelane_cpu::Machine;
 
 pub use self::perf::{LicenceCounters, Residency};
 
+use crate::meter::Meter;
 use crate::place;
 
-/// A source of the core clock on this thread's CPU.
-pub trait Source {
-    /// Its name: `chain`, `perf`, `msr`, `cpufreq`.
-    fn name(&self) -> &'static str;
+/// The clock of a CPU, on which this thread is, over about the next ten milliseconds; an error
+/// where the source does not work here, or not now: never a zero.
+type ClockHz = fn(&Machine, usize) -> Result<f64, Unavailable>;
 
-    /// What it reads, in a few words.
-    fn reads(&self) -> &'static str;
-
-    /// The clock over about the next ten milliseconds.
-    ///
-    /// # Errors
-    ///
-    /// [`Unavailable`] where the source does not work here, or not now: never a zero.
-    fn clock_hz(&mut self) -> Result<f64, Unavailable>;
-}
+/// All sources of the core clock, the one that needs nothing first: name, what it reads, the clock.
+const SOURCES: [(&str, &str, ClockHz); 4] = [
+    ("chain", "a chain of multiplications against the time-stamp counter", metered_hz),
+    ("perf", "cycles counted by the performance unit", perf::clock_hz),
+    ("msr", "APERF over MPERF", msr::clock_hz),
+    ("cpufreq", "scaling_cur_freq in sysfs", cpufreq::clock_hz),
+];
 
 /// Why a source has no value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -47,30 +43,24 @@ pub struct Answer {
     pub reason: Option<String>,
 }
 
-/// All sources for the CPU that this thread is on, the one that needs nothing first.
-pub fn all(machine: &Machine) -> Vec<Box<dyn Source>> {
-    let cpu = place::here();
-    vec![
-        Box::new(chain::ChainSource::new(machine)),
-        Box::new(perf::PerfSource),
-        Box::new(msr::MsrSource::new(machine, cpu)),
-        Box::new(cpufreq::CpufreqSource::new(cpu)),
-    ]
-}
-
 /// Asks every source once. The thread should stay on its CPU meanwhile.
 pub fn ask_all(machine: &Machine) -> Vec<Answer> {
-    all(machine)
-        .iter_mut()
-        .map(|source| {
-            let (mhz, reason) = match source.clock_hz() {
-                Ok(hz) => (Some(hz / 1e6), None),
-                Err(unavailable) => (None, Some(unavailable.to_string())),
-            };
-            let (source, reads) = (source.name().to_owned(), source.reads().to_owned());
-            Answer { source, reads, mhz, reason }
-        })
-        .collect()
+    let cpu = place::here();
+    let answer = |(source, reads, clock_hz): (&str, &str, ClockHz)| {
+        let (mhz, reason) = match clock_hz(machine, cpu) {
+            Ok(hz) => (Some(hz / 1e6), None),
+            Err(unavailable) => (None, Some(unavailable.to_string())),
+        };
+        Answer { source: source.to_owned(), reads: reads.to_owned(), mhz, reason }
+    };
+    SOURCES.map(answer).into()
+}
+
+/// The software meter's clock.
+fn metered_hz(machine: &Machine, _: usize) -> Result<f64, Unavailable> {
+    let meter = Meter::new(machine).map_err(|error| Unavailable(error.to_string()))?;
+    let estimate = meter.read(2000, 5.0);
+    Ok(estimate.map_err(|refusal| Unavailable(refusal.to_string()))?.hz)
 }
 
 #[cfg(test)]

@@ -3,59 +3,37 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use widelane_cpu::Machine;
 
-use super::{Source, Unavailable};
+use super::Unavailable;
 use crate::chain::Chain;
 use crate::time_stamps::TimeStamps;
 
 const MPERF: u64 = 0xe7;
 const APERF: u64 = 0xe8;
 
-/// The two counters of one CPU.
-pub struct MsrSource {
-    path: PathBuf,
-    declared_khz: Option<u64>,
+/// The ratio of the two counters of `cpu`, on which this thread is.
+pub fn clock_hz(machine: &Machine, cpu: usize) -> Result<f64, Unavailable> {
+    counted_hz(Path::new(&format!("/dev/cpu/{cpu}/msr")), machine.tsc_khz)
 }
 
-impl MsrSource {
-    /// The source for `cpu`.
-    pub fn new(machine: &Machine, cpu: usize) -> Self {
-        MsrSource {
-            path: PathBuf::from(format!("/dev/cpu/{cpu}/msr")),
-            declared_khz: machine.tsc_khz,
-        }
+fn counted_hz(path: &Path, declared_khz: Option<u64>) -> Result<f64, Unavailable> {
+    let file = File::open(path).map_err(|error| no_door(path, &error))?;
+    // MPERF counts time stamps, whose rate not every CPU declares.
+    let stamps =
+        TimeStamps::calibrate(declared_khz).map_err(|fault| Unavailable(fault.to_string()))?;
+    let counters = || -> io::Result<(u64, u64)> { Ok((msr(&file, APERF)?, msr(&file, MPERF)?)) };
+    let refused = |error: io::Error| {
+        Unavailable(format!("the CPU or its hypervisor hides APERF and MPERF ({error})"))
+    };
+    let before = counters().map_err(refused)?;
+    for _ in 0..2000 {
+        Chain::Multiplication.window(150);
     }
-}
-
-impl Source for MsrSource {
-    fn name(&self) -> &'static str {
-        "msr"
-    }
-
-    fn reads(&self) -> &'static str {
-        "APERF over MPERF"
-    }
-
-    fn clock_hz(&mut self) -> Result<f64, Unavailable> {
-        let file = File::open(&self.path).map_err(|error| no_door(&self.path, &error))?;
-        // MPERF counts time stamps, whose rate not every CPU declares.
-        let stamps = TimeStamps::calibrate(self.declared_khz)
-            .map_err(|fault| Unavailable(fault.to_string()))?;
-        let counters =
-            || -> io::Result<(u64, u64)> { Ok((msr(&file, APERF)?, msr(&file, MPERF)?)) };
-        let refused = |error: io::Error| {
-            Unavailable(format!("the CPU or its hypervisor hides APERF and MPERF ({error})"))
-        };
-        let before = counters().map_err(refused)?;
-        for _ in 0..2000 {
-            Chain::Multiplication.window(150);
-        }
-        let after = counters().map_err(refused)?;
-        clock_hz(before, after, stamps.hz)
-    }
+    let after = counters().map_err(refused)?;
+    scaled_hz(before, after, stamps.hz)
 }
 
 /// One model-specific register.
@@ -65,7 +43,7 @@ fn msr(file: &File, register: u64) -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-fn clock_hz(before: (u64, u64), after: (u64, u64), tsc_hz: f64) -> Result<f64, Unavailable> {
+fn scaled_hz(before: (u64, u64), after: (u64, u64), tsc_hz: f64) -> Result<f64, Unavailable> {
     let (aperf, mperf) = (after.0.wrapping_sub(before.0), after.1.wrapping_sub(before.1));
     if aperf == 0 || mperf == 0 {
         return Err(Unavailable(
@@ -93,14 +71,13 @@ mod tests {
 
     #[test]
     fn the_ratio_of_the_counters_scales_the_time_stamps() {
-        assert_eq!(clock_hz((5, 7), (1505, 1007), 2e9), Ok(3e9));
-        assert!(clock_hz((5, 7), (5, 7), 2e9).unwrap_err().to_string().contains("stand still"));
+        assert_eq!(scaled_hz((5, 7), (1505, 1007), 2e9), Ok(3e9));
+        assert!(scaled_hz((5, 7), (5, 7), 2e9).unwrap_err().to_string().contains("stand still"));
     }
 
     #[test]
     fn a_rate_that_the_cpu_does_not_declare_is_measured() {
-        let mut source = MsrSource { path: PathBuf::from("/dev/zero"), declared_khz: None };
-        let reason = source.clock_hz().unwrap_err().to_string();
+        let reason = counted_hz(Path::new("/dev/zero"), None).unwrap_err().to_string();
         assert!(reason.contains("stand still"), "{reason}");
     }
 

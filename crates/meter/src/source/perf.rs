@@ -5,49 +5,38 @@ use std::io;
 use perf_event::events::{Hardware, Raw};
 use perf_event::{Builder, Counter};
 use serde::Serialize;
+use widelane_cpu::Machine;
 use widelane_cpu::machine::Signature;
 
-use super::{Source, Unavailable};
+use super::Unavailable;
 use crate::chain::Chain;
 use crate::time_stamps::raw_ns;
 
 /// Cycles counted by the performance unit over the raw monotonic clock.
-pub struct PerfSource;
-
-impl Source for PerfSource {
-    fn name(&self) -> &'static str {
-        "perf"
-    }
-
-    fn reads(&self) -> &'static str {
-        "cycles counted by the performance unit"
-    }
-
-    fn clock_hz(&mut self) -> Result<f64, Unavailable> {
-        let mut counter =
-            Builder::new(Hardware::CPU_CYCLES).build().map_err(|error| no_counter(&error))?;
-        counter.enable().map_err(|error| no_counter(&error))?;
-        let mut best: Option<f64> = None;
-        // Off the CPU no cycles are counted: of several spans the fastest was left alone.
-        for _ in 0..20 {
-            let (cycles, began) = (counter.read(), raw_ns());
-            for _ in 0..100 {
-                Chain::Multiplication.window(150);
-            }
-            let (cycles_then, ended) = (counter.read(), raw_ns());
-            let cycles = cycles_then.and_then(|then| Ok(then - cycles?));
-            let cycles = cycles.map_err(|error| no_counter(&error))?;
-            let hz = cycles as f64 / (ended - began).max(1) as f64 * 1e9;
-            best = Some(best.map_or(hz, |best| best.max(hz)));
+pub fn clock_hz(_: &Machine, _: usize) -> Result<f64, Unavailable> {
+    let mut counter =
+        Builder::new(Hardware::CPU_CYCLES).build().map_err(|error| no_counter(&error))?;
+    counter.enable().map_err(|error| no_counter(&error))?;
+    let mut best: Option<f64> = None;
+    // Off the CPU no cycles are counted: of several spans the fastest was left alone.
+    for _ in 0..20 {
+        let (cycles, began) = (counter.read(), raw_ns());
+        for _ in 0..100 {
+            Chain::Multiplication.window(150);
         }
-        best.filter(|hz| *hz > 1e8).ok_or_else(|| {
-            Unavailable(
-                "the counter stands still: the hypervisor does not run it, or it does not count \
-                 on this CPU, as of two kinds of cores"
-                    .to_owned(),
-            )
-        })
+        let (cycles_then, ended) = (counter.read(), raw_ns());
+        let cycles = cycles_then.and_then(|then| Ok(then - cycles?));
+        let cycles = cycles.map_err(|error| no_counter(&error))?;
+        let hz = cycles as f64 / (ended - began).max(1) as f64 * 1e9;
+        best = Some(best.map_or(hz, |best| best.max(hz)));
     }
+    best.filter(|hz| *hz > 1e8).ok_or_else(|| {
+        Unavailable(
+            "the counter stands still: the hypervisor does not run it, or it does not count \
+             on this CPU, as of two kinds of cores"
+                .to_owned(),
+        )
+    })
 }
 
 /// Shares of the cycles under each turbo licence, as Skylake-SP to Ice Lake-SP count them.
