@@ -3,7 +3,7 @@
 
 use widelane_cpu::Machine;
 
-use super::{Bench, Budget, ExperimentError, Label, Shuffler, Watcher, facts, recording};
+use super::{Bench, Budget, ExperimentError, Label, Watcher, facts, recording};
 use crate::chain::time_stamp;
 use crate::place;
 use crate::stimulus::Subject;
@@ -50,11 +50,11 @@ pub fn run(
     let mut stimulus = plan.subject.stimulus().map_err(ExperimentError::NotApplicable)?;
     let pairs = BURSTS_US.iter().flat_map(|burst| PERIODS_US.map(|period| (*burst, period)));
     let mut cells: Vec<(f64, f64)> = pairs.filter(|(burst, period)| burst < period).collect();
-    let mut shuffler = Shuffler(0xd07);
+    let mut random = fastrand::Rng::with_seed(0xd07);
     let steps = (cells.len() * plan.rounds as usize) as u64;
     let mut done = 0;
     'rounds: for round in 0..plan.rounds {
-        shuffler.shuffle(&mut cells);
+        random.shuffle(&mut cells);
         for &(burst_us, period_us) in &cells {
             if !budget.goes_on(done, steps) {
                 break 'rounds;

@@ -7,7 +7,7 @@ use std::thread;
 use widelane_cpu::Machine;
 
 use super::crew::{Crew, Member};
-use super::{Bench, Budget, ExperimentError, Label, Shuffler, Watcher, facts, recording};
+use super::{Bench, Budget, ExperimentError, Label, Watcher, facts, recording};
 use crate::place;
 use crate::stimulus::{Stimulus, Subject};
 use crate::trace::{Phase, Recording, Sample};
@@ -30,8 +30,7 @@ pub struct Plan {
 impl Plan {
     /// Everything there is.
     pub fn full() -> Self {
-        let mut subjects = Subject::catalogue();
-        subjects.extend(Subject::densities());
+        let subjects = Subject::all();
         Plan { subjects, rounds: 24, cpus: place::allowed(), on_all_cores: true, seconds: 45.0 }
     }
 }
@@ -148,10 +147,10 @@ impl Bench {
         mut goes_on: impl FnMut(u64) -> bool,
     ) {
         let mut ready: Vec<Visitor> = subjects.iter().filter_map(|s| self.ready(*s)).collect();
-        let mut shuffler = Shuffler(0x5eed);
+        let mut random = fastrand::Rng::with_seed(0x5eed);
         let mut done = 0;
         for round in 0..rounds {
-            shuffler.shuffle(&mut ready);
+            random.shuffle(&mut ready);
             for visitor in &mut ready {
                 if !goes_on(done) {
                     return;

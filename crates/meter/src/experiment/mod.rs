@@ -249,22 +249,6 @@ impl<'a> Budget<'a> {
     }
 }
 
-/// Orders that look random and are the same every time.
-struct Shuffler(u64);
-
-impl Shuffler {
-    fn shuffle<T>(&mut self, values: &mut [T]) {
-        for end in (1..values.len()).rev() {
-            // Knuth's MMIX generator; its upper bits are the random ones.
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            values.swap(end, (self.0 >> 33) as usize % (end + 1));
-        }
-    }
-}
-
 /// A recording of one experiment, if it has anything to show.
 fn recording(
     experiment: &str,
@@ -370,19 +354,5 @@ mod tests {
         assert!((turn_us - 0.1).abs() < 1e-9, "{turn_us}");
         // One turn of a batch that takes longer than all that.
         assert_eq!(calibrate(50.0, |turns| turns as f64 * 2000.0), (1, 2000.0));
-    }
-
-    #[test]
-    fn an_order_holds_everything_once_and_is_repeated() {
-        let order = || {
-            let mut order: Vec<u32> = (0..40).collect();
-            Shuffler(7).shuffle(&mut order);
-            order
-        };
-        let mut sorted = order();
-        assert_eq!(order(), order());
-        assert_ne!(sorted, (0..40).collect::<Vec<_>>());
-        sorted.sort_unstable();
-        assert_eq!(sorted, (0..40).collect::<Vec<_>>());
     }
 }

@@ -3,7 +3,7 @@
 
 use widelane_cpu::Machine;
 
-use super::{Bench, Budget, ExperimentError, Label, Shuffler, Watcher, facts, recording};
+use super::{Bench, Budget, ExperimentError, Label, Watcher, facts, recording};
 use crate::place;
 use crate::stimulus::{Dispatch, Stimulus};
 use crate::trace::{Phase, Recording};
@@ -34,12 +34,12 @@ pub fn run(
         Ok((dispatch.name().into(), stimulus))
     };
     let mut forms = Dispatch::ALL.into_iter().map(ready).collect::<Result<Vec<_>, _>>()?;
-    let mut shuffler = Shuffler(0xb7a);
+    let mut random = fastrand::Rng::with_seed(0xb7a);
     for round in 0..plan.rounds {
         if !budget.goes_on(u64::from(round), u64::from(plan.rounds)) {
             break;
         }
-        shuffler.shuffle(&mut forms);
+        random.shuffle(&mut forms);
         for (name, stimulus) in &mut forms {
             let label = |phase| Label { subject: name, round, phase };
             bench.meter.rest(4000.0);

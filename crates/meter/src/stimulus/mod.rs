@@ -110,20 +110,17 @@ impl Instruction {
 }
 
 impl Subject {
-    /// The whole catalogue, control first, then by class.
-    pub fn catalogue() -> Vec<Subject> {
+    /// All there are: the control, then by class, then multiplications of all densities, from one
+    /// in four cycles to two per cycle.
+    pub fn all() -> Vec<Subject> {
         let mut subjects = vec![Subject::Scalar];
         for width in [Width::W128, Width::W256, Width::W512] {
             let instructions = Instruction::ALL.into_iter().filter(|i| i.has(width));
             subjects.extend(instructions.map(|i| Subject::Instruction(i, width)));
         }
         subjects.extend(Kernel::all().map(Subject::Kernel));
+        subjects.extend((1..=8).map(|quarters| Subject::Density { quarters }));
         subjects
-    }
-
-    /// Multiplications from one in four cycles to two per cycle.
-    pub fn densities() -> Vec<Subject> {
-        (1..=8).map(|quarters| Subject::Density { quarters }).collect()
     }
 
     /// Dense multiplications in the widest registers that this CPU has.
@@ -135,9 +132,7 @@ impl Subject {
 
     /// The subject with this name.
     pub fn named(name: &str) -> Option<Subject> {
-        let mut all = Subject::catalogue();
-        all.extend(Subject::densities());
-        all.into_iter().find(|subject| subject.to_string() == name)
+        Subject::all().into_iter().find(|subject| subject.to_string() == name)
     }
 
     /// The licence class that Intel's rules give it.
@@ -258,7 +253,7 @@ mod tests {
 
     #[test]
     fn names_lead_back_to_their_subjects() {
-        for subject in Subject::catalogue().into_iter().chain(Subject::densities()) {
+        for subject in Subject::all() {
             assert_eq!(Subject::named(&subject.to_string()), Some(subject));
         }
         assert_eq!(Subject::named("vaesenc-1024"), None);
@@ -267,7 +262,7 @@ mod tests {
     #[test]
     fn every_subject_runs_or_says_what_is_missing() {
         let mut ran = 0;
-        for subject in Subject::catalogue().into_iter().chain(Subject::densities()) {
+        for subject in Subject::all() {
             match subject.stimulus() {
                 Ok(mut stimulus) => {
                     stimulus.run(3);

@@ -176,10 +176,9 @@ pub fn judge(recording: &Recording) -> Result<Map, TraceError> {
 /// The subject against which everything is held.
 const CONTROL: &str = "scalar";
 
-/// Where a subject stands in the catalogue.
+/// Where a subject stands among all.
 fn place_of(name: &str) -> usize {
-    let mut all = Subject::catalogue();
-    all.extend(Subject::densities());
+    let all = Subject::all();
     all.iter().position(|subject| subject.to_string() == name).unwrap_or(all.len())
 }
 

@@ -129,45 +129,34 @@ pub(super) struct Packets {
 impl Packets {
     fn new() -> Result<Self, TuneError> {
         let mut set = RuleSet::new(Layout::ipv4());
-        let mut numbers = Numbers(1);
-        set.rules = (0..RULES).map(|index| numbers.rule(index)).collect();
+        // The same every time.
+        let mut random = fastrand::Rng::with_seed(1);
+        set.rules = (0..RULES).map(|index| rule(&mut random, index)).collect();
         let table = Table::build(&set, &Limits::default()).map_err(TuneError::Rules)?;
         let flows = Flow::drawn(&set, FLOWS, 1).ok_or(TuneError::Undone)?;
         Ok(Packets { table: Arc::new(table), flows })
     }
 }
 
-/// Numbers that look random and are the same every time.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u32) -> u32 {
-        // Knuth's MMIX generator; its upper bits are the random ones.
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % u64::from(bound)) as u32
-    }
-
-    /// A rule over source, destination, ports and protocol.
-    fn rule(&mut self, index: u32) -> Rule {
-        let mut address = |shortest: u32| {
-            let (net, host) = (self.below(1 << 8) << 24, self.below(1 << 24));
-            Match::prefix(u128::from(net | host), shortest + self.below(33 - shortest), 4)
-        };
-        let (source, destination) = (address(8), address(16));
-        let port = match self.below(3) {
-            0 => Match::ANY,
-            1 => Match::exact(u128::from(self.below(1 << 16)), 2),
-            _ => Match::range(1024, 65535),
-        };
-        let protocol = Match::exact([6, 17][self.below(2) as usize], 1);
-        Rule {
-            matches: [source, destination, Match::ANY, port, protocol].into(),
-            priority: RULES as i32 - index as i32,
-            categories: 1,
-            result: index + 1,
-            line: 0,
-        }
+/// A rule over source, destination, ports and protocol.
+fn rule(random: &mut fastrand::Rng, index: u32) -> Rule {
+    let mut address = |shortest: u32| {
+        let (net, host) = (random.u32(..1 << 8) << 24, random.u32(..1 << 24));
+        Match::prefix(u128::from(net | host), shortest + random.u32(..33 - shortest), 4)
+    };
+    let (source, destination) = (address(8), address(16));
+    let port = match random.u32(..3) {
+        0 => Match::ANY,
+        1 => Match::exact(u128::from(random.u32(..1 << 16)), 2),
+        _ => Match::range(1024, 65535),
+    };
+    let protocol = Match::exact([6, 17][random.u32(..2) as usize], 1);
+    Rule {
+        matches: [source, destination, Match::ANY, port, protocol].into(),
+        priority: RULES as i32 - index as i32,
+        categories: 1,
+        result: index + 1,
+        line: 0,
     }
 }
 
