@@ -14,11 +14,10 @@ mod testbed;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::unistd::Pid;
 use thiserror::Error;
@@ -232,16 +231,6 @@ pub enum ServerError {
         /// What it printed.
         output: String,
     },
-    /// Part of the application does not listen.
-    #[error("{server} does not listen on {path} after {READY_PATIENCE:?}; it says:\n{log}")]
-    Deaf {
-        /// The part.
-        server: String,
-        /// Its socket.
-        path: PathBuf,
-        /// Last lines of its output.
-        log: String,
-    },
     /// Part of widelane itself is missing.
     #[error(
         "{missing} is not beside {executable}; build all of widelane, or set WIDELANE_LIBRARY_DIR"
@@ -346,14 +335,12 @@ pub enum ServerError {
         cause: &'static str,
     },
     /// The server never accepted a connection.
-    #[error(
-        "{server} accepts no connection on {address} after {READY_PATIENCE:?}; it says:\n{log}"
-    )]
+    #[error("{server} accepts no connection on {place} after {READY_PATIENCE:?}; it says:\n{log}")]
     NotReady {
-        /// The server and subject.
+        /// The server and subject, or the part of the application.
         server: String,
         /// Where it should listen.
-        address: SocketAddr,
+        place: String,
         /// Last lines of its output.
         log: String,
     },
@@ -499,21 +486,5 @@ impl Server {
         let mut sum = None;
         each.iter().for_each(|counts| sum.get_or_insert_with(Counts::default).add(counts));
         sum
-    }
-
-    fn wait_until_ready(&mut self) -> Result<(), ServerError> {
-        let end = Instant::now() + READY_PATIENCE;
-        while Instant::now() < end {
-            if let Some(status) = self.process.ended() {
-                let (server, log) = (self.name.clone(), self.process.log());
-                return Err(ServerError::NotStarted { server, status, log });
-            }
-            if TcpStream::connect(self.address).is_ok() {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(10));
-        }
-        let (server, address, log) = (self.name.clone(), self.address, self.process.log());
-        Err(ServerError::NotReady { server, address, log })
     }
 }

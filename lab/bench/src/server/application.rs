@@ -7,14 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use nix::unistd::{Pid, User, geteuid};
 
 use super::process::Process;
 use super::testbed::{self, write};
-use super::{READY_PATIENCE, ServerError, plain};
+use super::{ServerError, plain};
 use crate::programs::Programs;
 
 /// Where Debian keeps WordPress, and a theme, without which pages are empty.
@@ -172,18 +170,7 @@ fn launch(
     let log = directory.join(format!("{name}.log"));
     let mut process = Process::start(command, cpus, log)
         .map_err(|source| ServerError::Start { program: name.to_owned(), source })?;
-    let end = Instant::now() + READY_PATIENCE;
-    while UnixStream::connect(socket).is_err() {
-        let server = name.to_owned();
-        if let Some(status) = process.ended() {
-            return Err(ServerError::NotStarted { server, status, log: process.log() });
-        }
-        if Instant::now() >= end {
-            let path = socket.to_owned();
-            return Err(ServerError::Deaf { server, path, log: process.log() });
-        }
-        sleep(Duration::from_millis(10));
-    }
+    process.wait_until(name, socket.display(), || UnixStream::connect(socket).is_ok())?;
     Ok(process)
 }
 

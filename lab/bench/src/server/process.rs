@@ -5,6 +5,7 @@
 //! started the server ends, so servers are started from a thread that stays.)
 #![allow(unsafe_code, reason = "pre_exec runs code between fork and exec")]
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -18,6 +19,8 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getppid};
+
+use super::{READY_PATIENCE, ServerError};
 
 /// How long a server may take to end by itself before it is killed.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -65,6 +68,35 @@ impl Process {
     /// The first process of the server.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// Waits until it `listens` at `place`, what is called `server`.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::NotStarted`] where it ends before, [`ServerError::NotReady`] where it takes
+    /// too long.
+    pub fn wait_until(
+        &mut self,
+        server: &str,
+        place: impl fmt::Display,
+        listens: impl Fn() -> bool,
+    ) -> Result<(), ServerError> {
+        let end = Instant::now() + READY_PATIENCE;
+        let server = server.to_owned();
+        loop {
+            if let Some(status) = self.ended() {
+                return Err(ServerError::NotStarted { server, status, log: self.log() });
+            }
+            if listens() {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                let place = place.to_string();
+                return Err(ServerError::NotReady { server, place, log: self.log() });
+            }
+            sleep(Duration::from_millis(10));
+        }
     }
 
     /// The exit status, if the server has ended.

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -216,13 +216,13 @@ impl Testbed {
     ) -> Result<Server, ServerError> {
         let Site { directory, address } = site;
         let program = command.get_program().to_string_lossy().into_owned();
-        let process = Process::start(command, &self.workers.cpus, directory.join("log"))
+        let mut process = Process::start(command, &self.workers.cpus, directory.join("log"))
             .map_err(|source| ServerError::Start { program, source })?;
+        process.wait_until(&name, address, || TcpStream::connect(address).is_ok())?;
         let counters = is_ours.then(|| directory.join(COUNTERS));
         let pids = self.application.as_ref().map(Application::pids);
         let companions = pids.into_iter().flatten().collect();
-        let mut server = Server { name, process, address, counters, companions };
-        server.wait_until_ready()?;
+        let server = Server { name, process, address, counters, companions };
         if !is_ours {
             server.check_plain()?;
         }
