@@ -16,7 +16,7 @@ pub(super) const SUITES: &str = "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-
 pub const GROUPS: &str = "X25519:P-256:P-384";
 
 /// Connections that may wait to be accepted, and that a server may hold.
-const CONNECTIONS_MAX: u32 = 4096;
+pub(super) const CONNECTIONS_MAX: u32 = 4096;
 
 /// How many certificates may stand above a client's.
 const CLIENT_CHAIN_DEPTH: u32 = 2;
@@ -42,23 +42,36 @@ impl Workers {
     }
 }
 
+/// What every server is told.
+pub struct Settings<'a> {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The certificates that it shows.
+    pub identities: &'a [Identity],
+    /// Key-exchange groups, as OpenSSL reads them.
+    pub groups: &'a str,
+    /// Its workers, or threads.
+    pub workers: &'a Workers,
+    /// What it serves, if anything.
+    pub content: Option<&'a Content>,
+    /// Whether it listens for HTTP/3 as well.
+    pub quic: bool,
+    /// If it serves clients only that show a certificate: the authority of which another one has
+    /// issued those, a PEM file.
+    pub authority: Option<&'a Path>,
+}
+
 /// nginx: nothing but TLS, sessions as by default; what there is to serve as files, or pages of an
 /// application.
 pub fn nginx(
-    address: SocketAddr,
-    identities: &[Identity],
-    content: Option<&Content>,
+    settings: &Settings<'_>,
     application: Option<&Application>,
-    workers: &Workers,
-    groups: &str,
     directory: &Path,
 ) -> String {
-    let pages = application.map_or("return 200;".to_owned(), Application::location);
-    let workers = processes(workers);
-    let files = content.map_or(String::new(), |content| {
-        let root = content.root().display();
-        format!("        location {PREFIX} {{ root \"{root}\"; sendfile on; tcp_nopush on; }}\n")
-    });
+    let Settings { address, identities, groups, workers, content, quic, authority } = *settings;
+    // Each worker has a socket of its own for HTTP/3.
+    let quic =
+        if quic { format!("        listen {address} quic reuseport;\n") } else { String::new() };
     let certificates: String = identities
         .iter()
         .map(|Identity { certificate, private_key, .. }| {
@@ -69,9 +82,39 @@ pub fn nginx(
             )
         })
         .collect();
+    let demand = authority.map_or(String::new(), |authority| {
+        format!(
+            "        ssl_client_certificate \"{}\";
+        ssl_verify_client on;
+        ssl_verify_depth {CLIENT_CHAIN_DEPTH};
+",
+            authority.display()
+        )
+    });
+    let files = content.map_or(String::new(), |content| {
+        let root = content.root().display();
+        format!("        location {PREFIX} {{ root \"{root}\"; sendfile on; tcp_nopush on; }}\n")
+    });
+    let pages = application.map_or("return 200;".to_owned(), Application::location);
+    let http = format!(
+        "    server {{
+{quic}        listen {address} ssl backlog={CONNECTIONS_MAX};
+{certificates}{demand}        ssl_protocols TLSv1.2 TLSv1.3;
+        ssl_ciphers {SUITES};
+        ssl_ecdh_curve {groups};
+{files}        location / {{ {pages} }}
+    }}
+"
+    );
+    nginx_of(&processes(workers), &http, directory)
+}
+
+/// A configuration of nginx that writes to `directory` only, with these lines of its own at the
+/// beginning and about HTTP.
+pub fn nginx_of(first: &str, http: &str, directory: &Path) -> String {
     format!(
-        "daemon off;
-{workers}pid \"{directory}/nginx.pid\";
+        "{first}daemon off;
+pid \"{directory}/nginx.pid\";
 error_log stderr warn;
 events {{ worker_connections {CONNECTIONS_MAX}; }}
 http {{
@@ -81,37 +124,10 @@ http {{
     fastcgi_temp_path \"{directory}/fastcgi\";
     uwsgi_temp_path \"{directory}/uwsgi\";
     scgi_temp_path \"{directory}/scgi\";
-    server {{
-        listen {address} ssl backlog={CONNECTIONS_MAX};
-{certificates}        ssl_protocols TLSv1.2 TLSv1.3;
-        ssl_ciphers {SUITES};
-        ssl_ecdh_curve {groups};
-{files}        location / {{ {pages} }}
-    }}
-}}
+{http}}}
 ",
         directory = directory.display(),
     )
-}
-
-/// The same, which listens for HTTP/3 as well; each worker has a socket of its own for that.
-pub fn nginx_with_quic(text: &str, address: SocketAddr) -> String {
-    let listens = format!("        listen {address} ssl ");
-    text.replacen(&listens, &format!("        listen {address} quic reuseport;\n{listens}"), 1)
-}
-
-/// The same, which serves clients only that show a certificate, by an intermediate authority of the
-/// one in the file `authority`.
-pub fn nginx_with_client_certificates(text: &str, authority: &Path) -> String {
-    let demand = format!(
-        "        ssl_client_certificate \"{}\";
-        ssl_verify_client on;
-        ssl_verify_depth {CLIENT_CHAIN_DEPTH};
-",
-        authority.display()
-    );
-    let protocols = "        ssl_protocols ";
-    text.replacen(protocols, &format!("{demand}{protocols}"), 1)
 }
 
 /// nginx's lines for its workers, each on its CPU.
@@ -135,26 +151,29 @@ fn threads(workers: &Workers) -> String {
 }
 
 /// HAProxy: nothing but TLS, sessions as by default; its own asynchronous mode on request, and what
-/// there is to serve from its origin.
-pub fn haproxy(
-    address: SocketAddr,
-    identities: &[Identity],
-    content: Option<&Content>,
-    asynchronous: bool,
-    workers: &Workers,
-    groups: &str,
-) -> String {
+/// there is to serve from its origin. For HTTP/3, Debian 13's wants a directive that permits it,
+/// since it is built for an OpenSSL that could not do QUIC by itself.
+pub fn haproxy(settings: &Settings<'_>, asynchronous: bool) -> String {
+    let Settings { address, identities, groups, workers, content, quic, authority } = *settings;
     let (front, back) = content.map_or_else(Default::default, |content| {
         let front = format!("    use_backend origin if {{ path_beg {PREFIX} }}\n");
         (front, format!("backend origin\n    server origin {}\n", content.origin()))
     });
     let certificate = |identity: &Identity| format!(" crt \"{}\"", identity.bundle.display());
     let certificates: String = identities.iter().map(certificate).collect();
+    let demand = authority.map_or(String::new(), |authority| {
+        format!(" ca-file \"{}\" verify required", authority.display())
+    });
+    let tls = format!("ssl{certificates}{demand}");
+    let (limited, quic) = match quic {
+        true => ("    limited-quic\n", format!("    bind quic4@{address} {tls} alpn h3\n")),
+        false => ("", String::new()),
+    };
     let threads = threads(workers);
     let mode = if asynchronous { "    ssl-mode-async\n" } else { "" };
     format!(
         "global
-    {threads}
+{limited}    {threads}
     maxconn {CONNECTIONS_MAX}
     ssl-default-bind-options ssl-min-ver TLSv1.2 prefer-client-ciphers
     ssl-default-bind-ciphers {SUITES}
@@ -165,33 +184,16 @@ pub fn haproxy(
     timeout client 30s
     timeout server 30s
 frontend tls
-    bind {address} ssl{certificates} backlog {CONNECTIONS_MAX}
+{quic}    bind {address} {tls} backlog {CONNECTIONS_MAX}
     http-request return status 200 unless {{ path_beg {PREFIX} }}
 {front}{back}"
     )
 }
 
-/// The same, which listens for HTTP/3 as well. Debian 13's is built for an OpenSSL that could not
-/// do QUIC by itself, and needs a directive that permits it.
-pub fn haproxy_with_quic(text: &str, address: SocketAddr) -> String {
-    let binds = format!("    bind {address} ssl");
-    let bind = text.lines().find(|line| line.starts_with(&binds)).unwrap_or_default();
-    let certificates = bind.trim_start_matches(&binds);
-    let certificates = certificates.split(" backlog").next().unwrap_or_default();
-    let quic = format!("    bind quic4@{address} ssl{certificates} alpn h3\n{binds}");
-    text.replacen("global\n", "global\n    limited-quic\n", 1).replacen(&binds, &quic, 1)
-}
-
-/// The same, which serves clients only that show a certificate, by an intermediate authority of the
-/// one in the file `authority`.
-pub fn haproxy_with_client_certificates(text: &str, authority: &Path) -> String {
-    let demand = format!(" ca-file \"{}\" verify required backlog ", authority.display());
-    text.replacen(" backlog ", &demand, 1)
-}
-
 /// `openssl s_server`, which takes what a client says for the request of a page; no session is
 /// kept. It takes two certificates at most.
-pub fn s_server(address: SocketAddr, identities: &[Identity], groups: &str) -> Vec<String> {
+pub fn s_server(settings: &Settings<'_>) -> Vec<String> {
+    let Settings { address, identities, groups, .. } = *settings;
     let mut words: Vec<String> =
         ["s_server", "-www", "-quiet", "-no_cache", "-no_ticket", "-num_tickets", "0", "-no_dhe"]
             .map(str::to_owned)
@@ -243,39 +245,42 @@ mod tests {
         }
     }
 
+    /// The configurations of nginx and HAProxy, with HTTP/3 or with an authority of clients.
+    fn both(quic: bool, authority: Option<&Path>) -> [String; 2] {
+        let settings = Settings {
+            address: SocketAddr::from(([127, 0, 0, 1], 4433)),
+            identities: &[identity()],
+            groups: "X25519",
+            workers: &Workers::on_each(&[]),
+            content: None,
+            quic,
+            authority,
+        };
+        [nginx(&settings, None, Path::new("/directory")), haproxy(&settings, false)]
+    }
+
     #[test]
     fn http3_is_listened_for_beside_tcp() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 4433));
-        let (identities, workers) = ([identity()], Workers::on_each(&[]));
-        let text =
-            nginx(address, &identities, None, None, &workers, "X25519", Path::new("/directory"));
-        let with_quic = nginx_with_quic(&text, address);
-        assert!(with_quic.contains("listen 127.0.0.1:4433 quic reuseport;"), "{with_quic}");
-        assert!(with_quic.contains("listen 127.0.0.1:4433 ssl backlog"), "{with_quic}");
-        let text = haproxy(address, &identities, None, false, &workers, "X25519");
-        let with_quic = haproxy_with_quic(&text, address);
-        assert!(with_quic.contains("    bind quic4@127.0.0.1:4433 ssl crt \"/b\" alpn h3\n"));
-        assert!(with_quic.contains("    bind 127.0.0.1:4433 ssl crt \"/b\" backlog"));
-        assert!(with_quic.starts_with("global\n    limited-quic\n"), "{with_quic}");
+        let [nginx, haproxy] = both(true, None);
+        assert!(nginx.contains("listen 127.0.0.1:4433 quic reuseport;"), "{nginx}");
+        assert!(nginx.contains("listen 127.0.0.1:4433 ssl backlog"), "{nginx}");
+        assert!(haproxy.contains("    bind quic4@127.0.0.1:4433 ssl crt \"/b\" alpn h3\n"));
+        assert!(haproxy.contains("    bind 127.0.0.1:4433 ssl crt \"/b\" backlog"));
+        assert!(haproxy.starts_with("global\n    limited-quic\n"), "{haproxy}");
+        assert!(both(false, None).iter().all(|text| !text.contains("quic")));
     }
 
     #[test]
     fn certificates_of_clients_are_demanded_and_verified() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 4433));
-        let (identities, workers) = ([identity()], Workers::on_each(&[]));
-        let authority = Path::new("/a b");
-        let text =
-            nginx(address, &identities, None, None, &workers, "X25519", Path::new("/directory"));
-        let demands = nginx_with_client_certificates(&text, authority);
+        let [nginx, haproxy] = both(false, Some(Path::new("/a b")));
         for line in
             ["ssl_client_certificate \"/a b\";", "ssl_verify_client on;", "ssl_verify_depth 2;"]
         {
-            assert!(demands.contains(&format!("        {line}\n")), "{demands}");
+            assert!(nginx.contains(&format!("        {line}\n")), "{nginx}");
         }
-        let text = haproxy(address, &identities, None, false, &workers, "X25519");
-        let demands = haproxy_with_client_certificates(&text, authority);
         let bind = "bind 127.0.0.1:4433 ssl crt \"/b\" ca-file \"/a b\" verify required backlog";
-        assert!(demands.contains(bind), "{demands}");
+        assert!(haproxy.contains(bind), "{haproxy}");
+        assert!(both(false, None).iter().all(|text| !text.contains("verify")));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use widelane_cpu::Policy;
 
+use super::config::{CONNECTIONS_MAX, nginx_of};
 use super::plain::command;
 use super::testbed::{COUNTERS, Testbed, check, write};
 use super::{Identity, Server, ServerError};
@@ -64,20 +65,8 @@ fn configuration(
     directory: &Path,
 ) -> String {
     let load = |name: &str| format!("load_module \"{}\";\n", modules.join(name).display());
-    format!(
-        "{modules}daemon off;
-worker_processes 1;
-pid \"{directory}/nginx.pid\";
-error_log stderr warn;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off;
-    client_body_temp_path \"{directory}/body\";
-    proxy_temp_path \"{directory}/proxy\";
-    fastcgi_temp_path \"{directory}/fastcgi\";
-    uwsgi_temp_path \"{directory}/uwsgi\";
-    scgi_temp_path \"{directory}/scgi\";
-    keepalive_requests 100000;
+    let http = format!(
+        "    keepalive_requests 100000;
     brotli on;
     brotli_comp_level 4;
     init_by_lua_block {{
@@ -86,7 +75,7 @@ http {{
         file:close()
     }}
     server {{
-        listen {address} ssl backlog=4096;
+        listen {address} ssl backlog={CONNECTIONS_MAX};
         ssl_certificate \"{certificate}\";
         ssl_certificate_key \"{private_key}\";
         ssl_protocols TLSv1.3;
@@ -99,13 +88,12 @@ http {{
             }}
         }}
     }}
-}}
 ",
-        modules = MODULES.map(load).concat(),
         directory = directory.display(),
         certificate = identity.certificate.display(),
         private_key = identity.private_key.display(),
-    )
+    );
+    nginx_of(&format!("{}worker_processes 1;\n", MODULES.map(load).concat()), &http, directory)
 }
 
 /// A page with comments, blanks and words.

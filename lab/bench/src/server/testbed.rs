@@ -17,7 +17,7 @@ use widelane_host::qat;
 use widelane_loadgen::Group;
 
 use super::application::Application;
-use super::config::{GROUPS, Workers};
+use super::config::{GROUPS, Settings, Workers};
 use super::content::Content;
 use super::plain::{command, is_of_subjects};
 use super::process::Process;
@@ -257,17 +257,24 @@ impl Testbed {
         directory: &Path,
     ) -> Result<Command, ServerError> {
         let groups = self.groups(subject);
+        let settings = Settings {
+            address,
+            identities,
+            groups: &groups,
+            workers: &self.workers,
+            content: self.content.as_ref(),
+            quic: self.quic,
+            authority: self.authority_of_clients.as_deref(),
+        };
         let (server, check) = match kind {
-            ServerKind::Embedded => (self.embedded(identities, address, &groups), None),
-            ServerKind::Haproxy => {
-                (self.haproxy(identities, address, subject, &groups, directory)?, Some("-c"))
-            }
+            ServerKind::Embedded => (self.embedded(&settings), None),
+            ServerKind::Haproxy => (self.haproxy(&settings, subject, directory)?, Some("-c")),
             ServerKind::Listed(recipe) => match identities {
                 [one] => (recipe.prepare(&self.programs, one, address, &groups, directory)?, None),
                 _ => return Err(ServerError::OneCertificate(recipe.name)),
             },
-            ServerKind::Nginx => (self.nginx(identities, address, &groups, directory)?, Some("-t")),
-            ServerKind::SServer => (self.s_server(identities, address, &groups)?, None),
+            ServerKind::Nginx => (self.nginx(&settings, directory)?, Some("-t")),
+            ServerKind::SServer => (self.s_server(&settings)?, None),
         };
         // By the subject itself: what the provider brings, the server accepts with it only.
         if let Some(flag) = check {
@@ -348,7 +355,8 @@ impl Testbed {
         ServerError::Incomplete { missing, executable: self.programs.bench.clone() }
     }
 
-    fn embedded(&self, identities: &[Identity], address: SocketAddr, groups: &str) -> Vec<PathBuf> {
+    fn embedded(&self, settings: &Settings<'_>) -> Vec<PathBuf> {
+        let Settings { address, identities, groups, .. } = *settings;
         let mut server = vec![self.programs.bench.clone(), "serve-embedded".into()];
         server.extend(["--listen".into(), address.to_string().into()]);
         server.extend(["--groups".into(), groups.into()]);
@@ -359,47 +367,27 @@ impl Testbed {
         server
     }
 
-    fn s_server(
-        &self,
-        identities: &[Identity],
-        address: SocketAddr,
-        groups: &str,
-    ) -> Result<Vec<PathBuf>, ServerError> {
+    fn s_server(&self, settings: &Settings<'_>) -> Result<Vec<PathBuf>, ServerError> {
         let openssl = self.programs.openssl.clone().ok_or(ServerError::NotInstalled("openssl"))?;
         let mut server = vec![openssl];
-        let words = config::s_server(address, identities, groups);
-        server.extend(words.into_iter().map(PathBuf::from));
+        server.extend(config::s_server(settings).into_iter().map(PathBuf::from));
         Ok(server)
     }
 
     fn nginx(
         &self,
-        identities: &[Identity],
-        address: SocketAddr,
-        groups: &str,
+        settings: &Settings<'_>,
         directory: &Path,
     ) -> Result<Vec<PathBuf>, ServerError> {
         let file = directory.join("nginx.conf");
-        let (content, application) = (self.content.as_ref(), self.application.as_ref());
-        let workers = &self.workers;
-        let mut text =
-            config::nginx(address, identities, content, application, workers, groups, directory);
-        if let Some(authority) = &self.authority_of_clients {
-            text = config::nginx_with_client_certificates(&text, authority);
-        }
-        if self.quic {
-            text = config::nginx_with_quic(&text, address);
-        }
-        write(&file, &text)?;
+        write(&file, &config::nginx(settings, self.application.as_ref(), directory))?;
         self.programs.nginx_words(directory, file)
     }
 
     fn haproxy(
         &self,
-        identities: &[Identity],
-        address: SocketAddr,
+        settings: &Settings<'_>,
         subject: Subject,
-        groups: &str,
         directory: &Path,
     ) -> Result<Vec<PathBuf>, ServerError> {
         let haproxy = match subject {
@@ -407,16 +395,7 @@ impl Testbed {
             _ => self.programs.haproxy.clone().ok_or(ServerError::NotInstalled("haproxy"))?,
         };
         let file = directory.join("haproxy.cfg");
-        let (content, asynchronous) = (self.content.as_ref(), subject == Subject::Async);
-        let workers = &self.workers;
-        let mut text = config::haproxy(address, identities, content, asynchronous, workers, groups);
-        if let Some(authority) = &self.authority_of_clients {
-            text = config::haproxy_with_client_certificates(&text, authority);
-        }
-        if self.quic {
-            text = config::haproxy_with_quic(&text, address);
-        }
-        write(&file, &text)?;
+        write(&file, &config::haproxy(settings, subject == Subject::Async))?;
         // Only a worker has a lane process: its keys are loaded before it is forked.
         let mode = if self.lane_cpus_of(subject).is_some() { "-W" } else { "-db" };
         Ok(vec![haproxy, mode.into(), "-f".into(), file])
