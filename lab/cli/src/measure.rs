@@ -1,6 +1,7 @@
 //! What measuring commands share: what is installed, progress, results files.
 
 use std::env;
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -88,6 +89,16 @@ fn told_of_rejection(objection: &str, busiest: &[Busiest]) -> String {
     let name = |Busiest { pid, name, cpus }: &Busiest| {
         format!("{name} (process {pid}) {:.0} % of a CPU", cpus * 100.0)
     };
+/// Reads a results file.
+pub fn read_results(path: &Path) -> anyhow::Result<Results> {
+    let name = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    if text.trim().is_empty() {
+        bail!("cannot use {name}: the file is empty");
+    }
+    Results::from_json(&text).with_context(|| format!("cannot use {name}"))
+}
+
     let busiest: Vec<String> = busiest.iter().map(name).collect();
     if !busiest.is_empty() {
         told.push_str(&format!("\n  busiest beside this run: {}", busiest.join(", ")));

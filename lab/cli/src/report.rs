@@ -1,6 +1,5 @@
 //! `widelane report`: results files to terminal, Markdown, CSV or HTML.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,6 +9,7 @@ use widelane_cli::{output, system};
 use widelane_results::Results;
 use widelane_tables::Style;
 
+use crate::measure;
 use crate::targets::WrittenFile;
 
 /// Shows results files on the terminal, as Markdown, CSV or HTML
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if format == Format::Html && args.files.len() > 1 {
         bail!("an HTML report shows one run; give one results file, or --format markdown");
     }
-    let read = |file: &PathBuf| Ok((file.display().to_string(), read(file)?));
+    let read = |file: &PathBuf| Ok((file.display().to_string(), measure::read_results(file)?));
     let files = args.files.iter().map(read).collect::<anyhow::Result<Vec<(String, Results)>>>()?;
     let style = if output.is_some() { PLAIN } else { output::style() };
     let text = match (format, files.as_slice()) {
@@ -89,13 +89,4 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => output::print_untrusted(&text)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn read(file: &Path) -> anyhow::Result<Results> {
-    let name = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-    if text.trim().is_empty() {
-        bail!("cannot show {name}: the file is empty");
-    }
-    Results::from_json(&text).with_context(|| format!("cannot show {name}"))
 }

@@ -1,11 +1,10 @@
 //! `widelane simulate`: what acceleration is worth over the load, on machines of any size.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use widelane_bench::simulate::Plan;
 use widelane_bench::simulate::costs::Costs;
@@ -101,7 +100,7 @@ impl Args {
     /// The costs, and the results that they are from.
     fn costs(&self) -> anyhow::Result<(Costs, Option<Results>)> {
         if let Some(path) = &self.speed {
-            let speed = read(path)?;
+            let speed = measure::read_results(path)?;
             let costs =
                 Costs::of_speed(&speed, &self.operations).map_err(|error| anyhow!(error))?;
             return Ok((costs, Some(speed)));
@@ -139,12 +138,6 @@ impl Args {
             seed: self.seed,
         })
     }
-}
-
-fn read(path: &Path) -> anyhow::Result<Results> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Results::from_json(&text).with_context(|| format!("{} holds no results", path.display()))
 }
 
 /// Runs the command.

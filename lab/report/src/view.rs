@@ -97,13 +97,8 @@ pub fn latencies(results: &Results) -> Vec<Latency> {
 
 /// The subjects of a scenario that are ours, each once.
 fn accelerated<'a>(results: &'a Results, scenario: &str) -> Vec<&'a str> {
-    let mut subjects: Vec<&str> = Vec::new();
-    for row in results.rows.iter().filter(|row| row.scenario == scenario) {
-        if !words::is_rival(&row.subject) && !subjects.contains(&row.subject.as_str()) {
-            subjects.push(&row.subject);
-        }
-    }
-    subjects
+    let rows = results.rows.iter().filter(|row| row.scenario == scenario);
+    distinct(rows.map(|row| &*row.subject).filter(|subject| !words::is_rival(subject)))
 }
 
 /// How many jobs the runs of kernels did in one scenario.
@@ -320,14 +315,19 @@ pub fn command(results: &Results) -> String {
 
 /// The scenarios, in the order of the file.
 fn scenarios(results: &Results) -> Vec<&str> {
-    let mut scenarios: Vec<&str> = Vec::new();
-    let named = results.rows.iter().map(|row| &row.scenario);
-    for scenario in named.chain(results.pairs.iter().map(|pair| &pair.scenario)) {
-        if !scenarios.contains(&scenario.as_str()) {
-            scenarios.push(scenario);
+    let named = results.rows.iter().map(|row| &*row.scenario);
+    distinct(named.chain(results.pairs.iter().map(|pair| &*pair.scenario)))
+}
+
+/// Each once, in the order in which they come.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
         }
     }
-    scenarios
+    all
 }
 
 #[cfg(test)]

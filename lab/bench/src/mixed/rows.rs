@@ -35,6 +35,8 @@ pub struct Record {
 
 /// The rounds of one share.
 struct Share {
+    /// Percent of ChaCha20-Poly1305.
+    percent: u32,
     scenario: String,
     pairs: Vec<Pair>,
     /// What was seen of each implementation, by its place.
@@ -55,7 +57,8 @@ impl Record {
         let connections = plan.connections;
         // Without lane CPUs the key is left out.
         let key = if plan.lane_cpus.is_some() { format!("{}/", plan.key()) } else { String::new() };
-        let share = |percent: &u32| Share {
+        let share = |&percent: &u32| Share {
+            percent,
             scenario: format!("nginx/mixed/{key}chacha20-poly1305-{percent}/c{connections}"),
             pairs: Vec::new(),
             seen: Default::default(),
@@ -137,7 +140,7 @@ impl Record {
             let clock = share.clock(place, &basis);
             let clock = clock.map_or(String::new(), |mhz| format!(" at {mhz:.0} MHz"));
             let room = share.room(place, &basis).map_or("OpenSSL's own", |room| room.name());
-            let percent = share.percent();
+            let percent = share.percent;
             Some(format!("{percent} %: {:.1} %{clock} ({room})", 100.0 * kept))
         };
         let parts: Option<Vec<String>> = self.shares.iter().map(part).collect();
@@ -150,12 +153,6 @@ impl Record {
 }
 
 impl Share {
-    /// Its share of ChaCha20-Poly1305, as its scenario has it.
-    fn percent(&self) -> &str {
-        let last = self.scenario.rsplit('-').next().unwrap_or_default();
-        last.split('/').next().unwrap_or_default()
-    }
-
     /// The rounds on which the figures of one implementation stand.
     fn basis(&self, implementation: Implementation) -> Basis<'_> {
         pairs::basis(&self.pairs, &[implementation.name()])

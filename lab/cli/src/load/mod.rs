@@ -367,8 +367,8 @@ fn run_once(
 ) -> anyhow::Result<ExitCode> {
     let live = Live::of(&plan.work);
     let mut seconds = Vec::new();
-    let second = |index: usize, tally: &Tally| {
-        live.show(index, tally);
+    let second = |_: usize, tally: &Tally| {
+        live.show(tally);
         seconds.push(Second::of(tally, &plan.work));
     };
     let made = make(args, plan, stop, second);
@@ -520,7 +520,7 @@ impl<'a> Live<'a> {
         Live { bar: bar.filter(|_| io::stderr().is_terminal()), work }
     }
 
-    fn show(&self, _second: usize, tally: &Tally) {
+    fn show(&self, tally: &Tally) {
         let Some(bar) = &self.bar else { return };
         let total = Latency::Total.of(tally, self.work);
         let at = |percent| match total.is_empty() {

@@ -3,7 +3,7 @@
 use widelane_results::{Axis, Grid, Results, Row, Status, Trace};
 use widelane_tables::{Kind, Table};
 
-use super::status;
+use super::{distinct, status};
 use crate::words::{self, Scenario};
 
 /// The commands whose rows are told subject by subject.
@@ -255,17 +255,6 @@ impl Map {
 /// A map as a table for a terminal.
 pub fn grid_table(grid: &Grid) -> Table {
     Map::of(grid).table()
-}
-
-/// Each once, in the order in which they come.
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut all: Vec<&str> = Vec::new();
-    for name in names {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    all
 }
 
 #[cfg(test)]
