@@ -11,7 +11,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::time::clock_getcpuclockid;
+use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use thiserror::Error;
 use widelane_cpu::topology;
@@ -244,6 +244,11 @@ impl Taken {
     fn stolen(cpu: &BTreeSet<usize>) -> Duration {
         busy([cpu]).ok().and_then(|[busy]| busy).map_or(Duration::ZERO, |busy| busy.stolen)
     }
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu() -> Duration {
+    ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }
 
 /// Time for which CPU limits of our control group, and of those around it, have stopped them so

@@ -224,13 +224,21 @@ pub fn basis<'a>(pairs: &'a [Pair], subjects: &[&str]) -> Basis<'a> {
 pub fn compared(row: Row, pairs: &[Pair], both: [&str; 2], of: Of) -> Row {
     let basis = basis(pairs, &both);
     let ratio = stats::ratio(&basis.both(both, of));
+    let row = Row {
+        status: if row.reason.is_some() { row.status } else { basis.status() },
+        reason: row.reason.clone().or(basis.objection),
+        ..row
+    };
+    with_ratio(row, both[1], ratio)
+}
+
+/// The row with its ratio to `rival`, if there is one.
+pub fn with_ratio(row: Row, rival: &str, ratio: Option<Ratio>) -> Row {
     Row {
-        rival: Some(both[1].to_owned()),
+        rival: Some(rival.to_owned()),
         ratio: ratio.map(|ratio| ratio.value),
         ratio_low: ratio.and_then(|ratio| ratio.low()),
         ratio_high: ratio.and_then(|ratio| ratio.high()),
-        status: if row.reason.is_some() { row.status } else { basis.status() },
-        reason: row.reason.clone().or(basis.objection),
         ..row
     }
 }

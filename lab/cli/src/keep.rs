@@ -2,6 +2,7 @@
 
 use widelane_bench::machine;
 use widelane_cli::system;
+use widelane_meter::verdict::Ratio;
 use widelane_results::{Answer, Machine, Results, Row, Tone, Trace};
 
 use crate::measure;
@@ -74,20 +75,14 @@ pub fn row(scenario: &str, subject: &str, (metric, unit): (&str, &str), value: f
     }
 }
 
-/// The same of a ratio to `rival` and its 95 % interval, median first.
-pub fn ratio_row(
-    scenario: &str,
-    subject: &str,
-    metric: &str,
-    rival: &str,
-    [value, low, high]: [f64; 3],
-) -> Row {
+/// The same of a ratio to `rival`.
+pub fn ratio_row(scenario: &str, subject: &str, metric: &str, rival: &str, ratio: Ratio) -> Row {
     Row {
         rival: Some(rival.to_owned()),
-        ratio: Some(value),
-        ratio_low: Some(low),
-        ratio_high: Some(high),
-        ..row(scenario, subject, (metric, "1"), value)
+        ratio: Some(ratio.value),
+        ratio_low: Some(ratio.low),
+        ratio_high: Some(ratio.high),
+        ..row(scenario, subject, (metric, "1"), ratio.value)
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use rustix::time::{ClockId, clock_gettime};
 use widelane_bench::Observer;
 use widelane_bench::accounting::{self, Busiest};
 use widelane_bench::programs::Programs;
@@ -39,12 +38,6 @@ pub fn blank(machine: Machine) -> Results {
         machine,
         ..Results::default()
     }
-}
-
-/// CPU time of this thread.
-pub fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// Shows results, then writes what is wanted of them; each whatever became of the others, so that a
@@ -89,6 +82,13 @@ fn told_of_rejection(objection: &str, busiest: &[Busiest]) -> String {
     let name = |Busiest { pid, name, cpus }: &Busiest| {
         format!("{name} (process {pid}) {:.0} % of a CPU", cpus * 100.0)
     };
+    let busiest: Vec<String> = busiest.iter().map(name).collect();
+    if !busiest.is_empty() {
+        told.push_str(&format!("\n  busiest beside this run: {}", busiest.join(", ")));
+    }
+    told
+}
+
 /// Reads a results file.
 pub fn read_results(path: &Path) -> anyhow::Result<Results> {
     let name = path.display();
@@ -97,13 +97,6 @@ pub fn read_results(path: &Path) -> anyhow::Result<Results> {
         bail!("cannot use {name}: the file is empty");
     }
     Results::from_json(&text).with_context(|| format!("cannot use {name}"))
-}
-
-    let busiest: Vec<String> = busiest.iter().map(name).collect();
-    if !busiest.is_empty() {
-        told.push_str(&format!("\n  busiest beside this run: {}", busiest.join(", ")));
-    }
-    told
 }
 
 /// Writes results so that a reader never sees half of them.

@@ -12,12 +12,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use widelane_bench::tune::candidate::Candidate;
 use widelane_bench::tune::record::Record;
-use widelane_bench::tune::verdict::{self, Decision, Finding, Gain, Verdict};
+use widelane_bench::tune::verdict::{self, Decision, Finding, Verdict};
 use widelane_bench::tune::workload::Workload;
 use widelane_bench::tune::{self, Plan, file};
 use widelane_cli::{output, system};
 use widelane_cpu::Policy;
 use widelane_cpu::policy::{self, LaneCpus};
+use widelane_meter::verdict::Ratio;
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
@@ -91,7 +92,7 @@ struct Answer<'a> {
 #[derive(Serialize)]
 struct Extreme {
     name: &'static str,
-    gain: Gain,
+    gain: Ratio,
 }
 
 /// The part of an answer that is judged again.
@@ -339,7 +340,7 @@ fn blocks(record: &Record, verdict: &Verdict) -> Vec<Block> {
         facts.push(("Policy", policy.to_string()));
     }
     for (name, gain) in verdict::over_extremes(record, verdict) {
-        facts.push(("Work done", format!("{} times that of {name}", file::words(&gain))));
+        facts.push(("Work done", format!("{gain} times that of {name}")));
     }
     blocks.extend([heading("Verdict"), Block::Table(Table::of_facts(facts))]);
     blocks
@@ -359,7 +360,7 @@ fn policies(record: &Record, findings: &[Finding]) -> Table {
     table.rows.extend(findings.iter().map(|finding| {
         vec![
             record.candidates[finding.candidate].names.join(", "),
-            finding.gain.as_ref().map_or("too few rounds".to_owned(), file::words),
+            finding.gain.as_ref().map_or("too few rounds".to_owned(), Ratio::to_string),
             finding.clock_mhz.map_or(String::new(), |mhz| format!("{mhz:.0}")),
             format!("{} of {}", finding.quiet, finding.taken),
         ]
@@ -387,9 +388,8 @@ fn judgement(verdict: &Verdict) -> Option<&'static str> {
 /// Adds what was measured and the verdict to `results`.
 fn fill(results: &mut Results, record: &Record, verdict: &Verdict) {
     let extremes = verdict::over_extremes(record, verdict);
-    let extremes = extremes
-        .iter()
-        .map(|(name, gain)| format!("It does {} times the work of {name}.", file::words(gain)));
+    let extremes =
+        extremes.iter().map(|(name, gain)| format!("It does {gain} times the work of {name}."));
     let detail = extremes.collect::<Vec<_>>().join(" ");
     results.answer = answer(tone(verdict), file::sentence(record, verdict), detail);
     let workload = record.workload.name.replace('/', "-");
@@ -435,9 +435,7 @@ fn names(record: &Record, candidate: usize) -> String {
 fn gained(scenario: &str, record: &Record, finding: &Finding, verdict: Option<String>) -> Vec<Row> {
     let subject = names(record, finding.candidate);
     let done = match finding.gain {
-        Some(Gain { value, low, high }) => {
-            ratio_row(scenario, &subject, WORK_DONE.0, &names(record, 0), [value, low, high])
-        }
+        Some(gain) => ratio_row(scenario, &subject, WORK_DONE.0, &names(record, 0), gain),
         None => Row {
             value: None,
             status: Status::Rejected,
@@ -510,7 +508,7 @@ mod tests {
         let of = |decision| {
             judgement(&Verdict { decision, survey: Vec::new(), confirmation: Vec::new() })
         };
-        let gain = Gain { value: 1.1, low: 1.05, high: 1.2 };
+        let gain = Ratio { value: 1.1, low: 1.05, high: 1.2 };
         assert_eq!(of(Decision::Change { candidate: 2, gain }), Some("chosen"));
         assert_eq!(of(Decision::Keep { resolution: 0.01 }), Some("kept"));
         assert_eq!(of(Decision::CannotTell { reason: "too few rounds".to_owned() }), None);

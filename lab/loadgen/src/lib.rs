@@ -1,9 +1,13 @@
 //! The load generator: TLS clients that make load.
 //!
-//! [`run`] keeps a fixed number of connections outstanding from pinned threads. Each connects, does
-//! a full handshake with rustls and aws-lc-rs, verifies the server's signature against a pinned
-//! certificate, may ask for something, says goodbye and starts over. Whether a handshake was full
-//! is asked of the connection, never inferred.
+//! A [`Plan`] says what connections are like, and when they begin: as soon as another one has ended
+//! (a closed loop) or at a rate (an open one). [`run_plan`] measures one window of it, [`drive`]
+//! follows it second by second, and [`search`] looks for the highest rate at which a latency is
+//! kept; each on threads that can be pinned.
+//!
+//! A connection does a handshake with rustls and aws-lc-rs, verifies the server's signature, and its
+//! certificate as [`Trust`] says, may ask for something, and says goodbye. Whether a handshake was
+//! full is asked of the connection, never inferred.
 //!
 //! A connection ends so that the server sees a client that closed properly and nothing piles up:
 //! after Finished the client sends `close_notify` but no FIN, waits for the server to close, and

@@ -5,13 +5,14 @@ pub mod pairs;
 pub mod transitions;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 
 use crate::estimate::{INTERRUPTED, WINDOWS_MIN, estimate, mean, median, median_with_interval};
 use crate::trace::{Phase, Sample, Window};
 
-/// A ratio to the ambient clock, with its 95 % interval over the rounds.
+/// A ratio, as to the ambient clock, with its 95 % interval over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// Median over the rounds.
@@ -36,6 +37,13 @@ impl Ratio {
     /// Whether the whole interval lies at or above `bound`.
     pub fn is_above(self, bound: f64) -> bool {
         self.low >= bound
+    }
+}
+
+impl fmt::Display for Ratio {
+    /// `1.031 (1.022 to 1.040)`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:.3} ({:.3} to {:.3})", self.value, self.low, self.high)
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::time::ClockId;
 use widelane_cpu::Room;
 use widelane_meter::place;
 use widelane_results::{Measurement, Pair};
@@ -14,7 +13,7 @@ use super::contest::Runner;
 use super::libraries::{Libraries, Library};
 use super::rows::per_second;
 use crate::Observer;
-use crate::accounting::Taken;
+use crate::accounting::{Taken, thread_cpu};
 use crate::cycles::Clock;
 use crate::pairs::{self, Rounds};
 use crate::stats::median;
@@ -224,9 +223,4 @@ fn slice(
         }
         burst_began = now;
     }
-}
-
-/// CPU time of the calling thread.
-fn thread_cpu() -> Duration {
-    ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }

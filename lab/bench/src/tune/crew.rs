@@ -5,7 +5,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use nix::time::ClockId;
 use widelane_cpu::{Machine, Policy};
 use widelane_meter::chain::time_stamp;
 use widelane_meter::estimate::mean;
@@ -17,6 +16,7 @@ use super::TuneError;
 use super::apart::{Role, together};
 use super::material::{Hand, Material};
 use super::workload::Workload;
+use crate::accounting::thread_cpu;
 
 /// Scalar code before a slice, so that the core forgets what was before, microseconds.
 const REST_US: f64 = 4000.0;
@@ -293,8 +293,7 @@ impl<'a> Queue<'a> {
 
 /// CPU time of this thread, microseconds.
 fn thread_cpu_us() -> f64 {
-    let time = ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from);
-    time.as_secs_f64() * 1e6
+    thread_cpu().as_secs_f64() * 1e6
 }
 
 #[cfg(test)]

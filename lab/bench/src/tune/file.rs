@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use super::record::Record;
-use super::verdict::{Decision, Finding, Gain, Verdict, over_extremes};
+use super::verdict::{Decision, Finding, Verdict, over_extremes};
 use super::workload::{Workload, WorkloadError};
 use widelane_cpu::Policy;
+use widelane_meter::verdict::Ratio;
 
 /// What stands before the workload, and before each of its lines.
 const WORKLOAD: (&str, &str) = ("# Workload:", "#   ");
@@ -38,15 +39,10 @@ pub fn sentence(record: &Record, verdict: &Verdict) -> String {
         Decision::Change { candidate, gain } => format!(
             "{} does {} times the work of {first}.",
             record.candidates[*candidate].name(),
-            words(gain)
+            gain
         ),
         Decision::CannotTell { reason } => format!("The result is inconclusive: {reason}."),
     }
-}
-
-/// A gain in words: `1.031 (1.022 to 1.040)`.
-pub fn words(gain: &Gain) -> String {
-    format!("{:.3} ({:.3} to {:.3})", gain.value, gain.low, gain.high)
 }
 
 /// The text of the policy file; nothing if the result is inconclusive. What was not measured stays
@@ -63,7 +59,7 @@ pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Op
     };
     line(&sentence(record, verdict));
     for (name, gain) in over_extremes(record, verdict) {
-        line(&format!("It does {} times the work of {name}.", words(&gain)));
+        line(&format!("It does {gain} times the work of {name}."));
     }
     line("");
     let hypervisor = record.hypervisor.as_deref().unwrap_or("no hypervisor");
@@ -112,7 +108,7 @@ fn beside(record: &Record, measured: &Policy, before: Option<&Policy>) -> Policy
 /// A finding as a line.
 fn evidence(record: &Record, finding: &Finding) -> String {
     let Finding { candidate, gain, quiet, taken, clock_mhz } = finding;
-    let gain = gain.as_ref().map_or("too few quiet rounds".to_owned(), words);
+    let gain = gain.as_ref().map_or("too few quiet rounds".to_owned(), Ratio::to_string);
     let clock = clock_mhz.map_or(String::new(), |mhz| format!(", {mhz:.0} MHz"));
     let names = record.candidates[*candidate].names.join(", ");
     format!("  {gain}{clock}, {quiet} of {taken} rounds: {names}")
@@ -166,7 +162,7 @@ mod tests {
     }
 
     fn finding(value: f64) -> Finding {
-        let gain = Some(Gain { value, low: value - 0.01, high: value + 0.01 });
+        let gain = Some(Ratio { value, low: value - 0.01, high: value + 0.01 });
         Finding { candidate: 1, gain, quiet: 29, taken: 30, clock_mhz: Some(2400.0) }
     }
 

@@ -1,6 +1,7 @@
 //! Verdicts: pure functions from a record to what each policy gains, and to the one to have.
 
 use serde::Serialize;
+use widelane_meter::verdict::Ratio;
 
 use super::candidate::{ALWAYS_512, Candidate, NEVER_512};
 use super::record::{Record, Slice, Stage};
@@ -24,24 +25,14 @@ const CPU_SHARE_FULL: f64 = 0.8;
 /// Policies that are confirmed, beside those that they are held against.
 const FINALISTS: usize = 2;
 
-/// What a policy gets done, as a ratio to the first candidate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Gain {
-    /// Median over the rounds.
-    pub value: f64,
-    /// Lower end of its 95 % interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
 /// The finding of one stage about a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The candidate, by its place among all.
     pub candidate: usize,
-    /// What it gets done; nothing where too few rounds were quiet.
-    pub gain: Option<Gain>,
+    /// What it gets done, as a ratio to the first candidate; nothing where too few rounds were
+    /// quiet.
+    pub gain: Option<Ratio>,
     /// Rounds in which the clock stayed as it was.
     pub quiet: usize,
     /// Rounds taken.
@@ -81,7 +72,7 @@ pub enum Decision {
         /// The candidate, by its place among all.
         candidate: usize,
         /// What it gains.
-        gain: Gain,
+        gain: Ratio,
     },
     /// The rounds do not tell.
     CannotTell {
@@ -219,10 +210,13 @@ fn pair(record: &Record, stage: Stage, candidate: usize, rival: usize) -> Findin
     let rounds: Vec<(f64, f64)> =
         pairs.iter().map(|(slice, other)| (slice.throughput, other.throughput)).collect();
     let clocks: Vec<f64> = pairs.iter().filter_map(|(slice, _)| slice.clock_mhz).collect();
-    let gain = stats::ratio(&rounds).and_then(|ratio| Some((ratio.value, ratio.ends?)));
+    let gain = stats::ratio(&rounds).and_then(|ratio| {
+        let [low, high] = ratio.ends?;
+        Some(Ratio { value: ratio.value, low, high })
+    });
     Finding {
         candidate,
-        gain: gain.map(|(value, [low, high])| Gain { value, low, high }),
+        gain,
         quiet: rounds.len(),
         taken: of(candidate).count(),
         clock_mhz: median(&clocks),
@@ -242,7 +236,7 @@ fn are_alike(slice: &Slice, first: &Slice) -> bool {
 
 /// What the chosen policy gains over the two extremes, `always-512` and `never-512`, where these
 /// are other policies; nothing where none was chosen.
-pub fn over_extremes(record: &Record, verdict: &Verdict) -> Vec<(&'static str, Gain)> {
+pub fn over_extremes(record: &Record, verdict: &Verdict) -> Vec<(&'static str, Ratio)> {
     let chosen = match &verdict.decision {
         Decision::Change { candidate, .. } => *candidate,
         Decision::Keep { .. } => 0,

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use widelane_bench::cycles::Clock;
+use widelane_bench::pairs::{self, with_ratio};
 use widelane_bench::{machine, stats};
 use widelane_classify::rule::RuleSet;
 use widelane_classify::{Classifier, Flow, Table};
@@ -278,11 +279,7 @@ impl<'a> Bench<'a> {
             let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); self.contenders.len() + 1];
             for round in 0..args.rounds {
                 go_on(stop)?;
-                let mut order: Vec<usize> = (0..rounds.len()).collect();
-                if round % 2 == 1 {
-                    order.reverse();
-                }
-                for subject in order {
+                for subject in pairs::order(rounds.len(), round) {
                     let ns = match (self.contenders.get(subject), &mut self.rival) {
                         (Some(contender), _) => time(contender, &packets, burst, passes)?,
                         (None, Some((rival, algorithm))) => rival.time(algorithm, burst, passes)?,
@@ -332,17 +329,17 @@ impl<'a> Bench<'a> {
                 let ratio = pairs.and_then(|pairs: Vec<(f64, f64)>| stats::ratio(&pairs));
                 let value = stats::median(&own.iter().filter_map(of).collect::<Vec<_>>());
                 let obstacle = changed.or(self.clock.obstacle()).filter(|_| value.is_none());
-                results.rows.push(Row {
+                let row = Row {
                     metric: metric.to_owned(),
                     unit: unit.to_owned(),
                     value,
                     status: if obstacle.is_some() { Status::Rejected } else { Status::Ok },
                     reason: obstacle.map(str::to_owned),
-                    rival: ratio.map(|_| RIVAL.to_owned()),
-                    ratio: ratio.map(|ratio| ratio.value),
-                    ratio_low: ratio.and_then(|ratio| ratio.low()),
-                    ratio_high: ratio.and_then(|ratio| ratio.high()),
                     ..named(room)
+                };
+                results.rows.push(match ratio {
+                    Some(_) => with_ratio(row, RIVAL, ratio),
+                    None => row,
                 });
             }
         }

@@ -70,9 +70,7 @@ fn blocks(found: &Comparison, pace: &str) -> Vec<Block> {
         ("Rounds", Kind::Number),
     ]);
     table.rows.extend(found.parts.iter().map(|part| {
-        let ratio = part.ratio.map_or(String::new(), |ratio| {
-            format!("{:.3} ({:.3} to {:.3})", ratio.value, ratio.low, ratio.high)
-        });
+        let ratio = part.ratio.map_or(String::new(), |ratio| ratio.to_string());
         let pace = part.pace.map_or(String::new(), |pace| format!("{:.0} M", pace / 1e6));
         vec![part.subject.clone(), mhz(part.clock_mhz), ratio, pace, part.visits.to_string()]
     }));

@@ -270,9 +270,7 @@ fn clock_rows(
 ) -> Vec<Row> {
     let (status, reason) = why_not;
     let kept = match ratio {
-        Some(Ratio { value, low, high }) => {
-            ratio_row(scenario, subject, "clock_kept", "ambient", [value, low, high])
-        }
+        Some(ratio) => ratio_row(scenario, subject, "clock_kept", "ambient", ratio),
         None => Row {
             value: None,
             status,

@@ -8,6 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use widelane_bench::accounting::thread_cpu;
+use widelane_bench::pairs::with_ratio;
 use widelane_bench::stats;
 use widelane_classify::live::{Live, Reader, RuleId, UpdateError};
 use widelane_classify::rule::{Match, Rule, RuleSet};
@@ -240,10 +242,10 @@ impl Contest<'_> {
                 if !pace.busy.load(Ordering::Relaxed) {
                     continue;
                 }
-                let computed = measure::cpu_time();
+                let computed = thread_cpu();
                 let now = Instant::now();
                 mix.one(self.live)?;
-                changes.push((now.elapsed(), measure::cpu_time() - computed));
+                changes.push((now.elapsed(), thread_cpu() - computed));
             }
         }
         Ok(changes)
@@ -258,7 +260,7 @@ impl Contest<'_> {
     ) -> anyhow::Result<Cost> {
         let categories = self.set.categories;
         let mut results = vec![0; packets.len() * categories];
-        let (began, start) = (Instant::now(), measure::cpu_time());
+        let (began, start) = (Instant::now(), thread_cpu());
         let mut passes = 0;
         while began.elapsed() < slice {
             let bursts = results.chunks_mut(self.burst * categories);
@@ -269,7 +271,7 @@ impl Contest<'_> {
         }
         let lookups = (passes * packets.len()).max(1) as f64;
         let each = |time: Duration| time.as_secs_f64() * 1e9 / lookups;
-        Ok(Cost { computed: each(measure::cpu_time() - start), elapsed: each(began.elapsed()) })
+        Ok(Cost { computed: each(thread_cpu() - start), elapsed: each(began.elapsed()) })
     }
 
     fn record(&self, rounds: &[Round], latencies: &Latencies, rate: f64, results: &mut Results) {
@@ -290,16 +292,13 @@ impl Contest<'_> {
                 let pairs: Vec<(f64, f64)> =
                     rounds.iter().map(|round| (clock(round.busy), clock(of(round)))).collect();
                 let ratio = stats::ratio(&pairs);
-                results.rows.push(Row {
+                let row = Row {
                     metric: metric.to_owned(),
                     unit: "ns".to_owned(),
                     value: stats::median(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>()),
-                    rival: Some(rival.to_owned()),
-                    ratio: ratio.map(|ratio| ratio.value),
-                    ratio_low: ratio.and_then(|ratio| ratio.low()),
-                    ratio_high: ratio.and_then(|ratio| ratio.high()),
                     ..named()
-                });
+                };
+                results.rows.push(with_ratio(row, rival, ratio));
             }
         }
         results.rows.extend(latencies.figures().map(|(metric, value)| Row {

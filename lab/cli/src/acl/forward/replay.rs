@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use widelane_bench::accounting::thread_cpu;
 use widelane_bench::stats;
 use widelane_cli::{output, system};
 use widelane_cpu::{Room, rooms};
@@ -16,7 +17,6 @@ use super::rules::{self, Rules};
 use super::summary::{self, Rate};
 use super::{Args, Signals, power};
 use crate::acl::bench::{ROOMS, only};
-use crate::measure;
 
 /// How long rooms take turns if nobody says.
 const DURATION: Duration = Duration::from_secs(5);
@@ -95,12 +95,12 @@ fn capture(path: &Path) -> anyhow::Result<Capture> {
 
 /// Packets per second of CPU time, over about as long as `slice`.
 pub fn rate(replay: &mut Replay, engine: &mut Engine, slice: Duration) -> f64 {
-    let (began, start) = (Instant::now(), measure::cpu_time());
+    let (began, start) = (Instant::now(), thread_cpu());
     let mut packets = 0;
     while began.elapsed() < slice {
         packets += replay.pass(engine);
     }
-    packets as f64 / (measure::cpu_time() - start).as_secs_f64()
+    packets as f64 / (thread_cpu() - start).as_secs_f64()
 }
 
 fn rates(contenders: &[Contender]) -> Vec<Rate> {
