@@ -251,13 +251,7 @@ impl Muster {
 
     /// What all did together.
     pub fn conclude(self) -> Directed {
-        let mut outcome = Outcome {
-            wall: Duration::ZERO,
-            busy: 0.0,
-            client_cpu: Duration::ZERO,
-            tally: Tally::new(),
-            interrupted: false,
-        };
+        let mut outcome = Outcome::blank();
         let mut degradations = self.degradations;
         let mut agents = Vec::new();
         for place in self.places {

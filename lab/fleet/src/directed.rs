@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
 use widelane_loadgen::{ErrorKind, LoadError, Outcome, Pace};
 
 use crate::bus::FleetError;
@@ -47,17 +48,18 @@ impl Directed {
 }
 
 /// One agent's part.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Its name.
     pub name: String,
+    /// Finished handshakes.
+    pub handshakes: u64,
     /// How much later than agreed it began, seconds; none if it never did.
     pub late_s: Option<f64>,
     /// How much the measured difference of clocks may be wrong, seconds.
     pub clock_uncertainty_s: f64,
-    /// Finished handshakes.
-    pub handshakes: u64,
     /// Connections that failed because of its host.
+    #[serde(skip)]
     pub failed_there: u64,
     /// When it was lost or failed, seconds from the beginning.
     pub lost_s: Option<f64>,

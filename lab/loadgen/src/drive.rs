@@ -46,7 +46,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn blank() -> Self {
+    /// Nothing yet.
+    pub fn blank() -> Self {
         Outcome {
             wall: Duration::ZERO,
             busy: 0.0,

@@ -49,39 +49,14 @@ fn pair(text: &str) -> Result<(PathBuf, PathBuf), String> {
 #[derive(Serialize)]
 pub struct Fleet {
     /// Each agent's part.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<Report>,
     /// Why the run is not what it was to be.
     pub degraded: Vec<String>,
 }
 
-/// One agent's part.
-#[derive(Serialize)]
-pub struct Agent {
-    /// Its name.
-    pub name: String,
-    /// Finished handshakes.
-    pub handshakes: u64,
-    /// How much later than agreed it began.
-    pub late_s: Option<f64>,
-    /// How much the difference of clocks may be wrong.
-    pub clock_uncertainty_s: f64,
-    /// When it was lost.
-    pub lost_s: Option<f64>,
-}
-
 impl Fleet {
     /// Sums up what agents did.
-    pub fn of(reports: Vec<Report>, degradations: &[Degradation]) -> Self {
-        let agent = |report: Report| Agent {
-            name: report.name,
-            handshakes: report.handshakes,
-            late_s: report.late_s,
-            clock_uncertainty_s: report.clock_uncertainty_s,
-            lost_s: report.lost_s,
-        };
-        Fleet {
-            agents: reports.into_iter().map(agent).collect(),
-            degraded: degradations.iter().map(ToString::to_string).collect(),
-        }
+    pub fn of(agents: Vec<Report>, degradations: &[Degradation]) -> Self {
+        Fleet { agents, degraded: degradations.iter().map(ToString::to_string).collect() }
     }
 }

@@ -1,10 +1,11 @@
 //! What a load found, as a results file.
 
 use widelane_bench::stats::latency_buckets;
+use widelane_fleet::Report;
 use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Probe, Tally, Work};
 use widelane_results::{Histogram, HistogramKind, Results, Row, Tone};
 
-use super::fleet::{Agent, Fleet};
+use super::fleet::Fleet;
 use super::shown::{given_up, sentence, time};
 use super::target::Target;
 use crate::keep::{answer, row, trace};
@@ -240,7 +241,7 @@ impl Kept<'_> {
 }
 
 /// What one agent did.
-fn part(scenario: &str, agent: &Agent) -> Vec<Row> {
+fn part(scenario: &str, agent: &Report) -> Vec<Row> {
     let own = |metric, value| row(scenario, &agent.name, metric, value);
     let mut rows = vec![own(("handshakes", "count"), agent.handshakes as f64)];
     rows.extend(agent.late_s.map(|late| own(("began_late", "us"), us(late.max(0.0)))));

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use serde::Serialize;
+use widelane_fleet::Report;
 use widelane_loadgen::{Doubt, Ending, Found, Goal, Latency, Outcome, Plan, Probe, Work};
 use widelane_tables::{Block, Kind, Style, Table, Tone, count, show};
 
-use super::fleet::{Agent, Fleet};
+use super::fleet::Fleet;
 use super::kept::CLIENT_BOUND;
 
 /// The form of the JSON of one load.
@@ -180,7 +181,7 @@ impl Load {
     }
 }
 
-fn agents(agents: &[Agent]) -> Table {
+fn agents(agents: &[Report]) -> Table {
     let mut table = Table::new(&[
         ("Agent", Kind::Words),
         ("Handshakes", Kind::Number),
