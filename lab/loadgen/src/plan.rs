@@ -194,7 +194,8 @@ impl<T> TryFrom<Vec<(T, u32)>> for Weighted<T> {
 pub enum Work {
     /// Says goodbye.
     Handshake,
-    /// Asks for `path` `count` times over HTTP/1.1, each time after the whole answer to the last.
+    /// Asks for `path` `count` times, each time after the whole answer to the last: over HTTP/3
+    /// where that is the protocol, over HTTP/1.1 otherwise.
     Requests {
         /// Path and query.
         path: String,

@@ -218,13 +218,13 @@ pub enum ErrorKind {
     Refused,
     /// The server reset the connection.
     Reset,
-    /// The server closed the connection in the middle of the handshake.
+    /// The server closed the connection in the middle of the handshake or of an answer.
     Closed,
     /// The connection took longer than the client's patience.
     Timeout,
     /// The server sent a fatal alert.
     Alert,
-    /// Not the pinned certificate.
+    /// Neither a pinned certificate nor one that an authority vouches for.
     Certificate,
     /// The server's signature does not verify.
     Signature,
@@ -232,7 +232,7 @@ pub enum ErrorKind {
     Group,
     /// Any other violation of TLS.
     Protocol,
-    /// Not the answer expected, or none that HTTP/1.1 knows.
+    /// Not the answer expected, or none that HTTP knows.
     Answer,
     /// An answer with a status from 400 on.
     Status,
