@@ -9,7 +9,6 @@
 mod clock;
 mod rows;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use widelane_bridge::counters::CipherKind;
 use widelane_cpu::policy::LaneCpus;
 use widelane_cpu::{LicenceClass, Policy, Width};
 use widelane_loadgen::{
-    Cipher, Group, Mix, Pace, Resume, Stint, TlsVersion, Trust, Weighted, Window, Work, run_plan,
+    Cipher, Group, Mix, Pace, Stint, TlsVersion, Trust, Weighted, Work, run_plan,
 };
 use widelane_results::{Measurement, Results};
 
@@ -209,13 +208,8 @@ impl Visit<'_> {
             sources: Vec::new(),
             trust: Trust::Pinned(vec![self.identity.leaf.clone()]),
             mix: Mix {
-                versions: Weighted::only(TlsVersion::Tls13),
                 ciphers: Weighted::new(ciphers).expect("a hundred percent are above zero"),
-                groups: Weighted::only(Group::X25519),
-                names: Weighted::only(SERVER_NAME.to_owned()),
-                protocols: Weighted::only(None),
-                resumption: Weighted::only(Resume::Never),
-                identities: Weighted::only(None),
+                ..Mix::alike(TlsVersion::Tls13, Cipher::Aes128Gcm, Group::X25519, SERVER_NAME)
             },
             work: Work::Requests {
                 path: "/".to_owned(),
@@ -248,27 +242,14 @@ impl Visit<'_> {
             let server: &Server = server;
             run_plan(&load, &stint, stop, |begin| Edge::observe(server, self.cpus, begin))
         });
-        let Window { begin, end, wall, client_cpu_most, tally } = match window {
-            Ok(window) => window,
-            Err(widelane_loadgen::LoadError::Interrupted) => return Err(CompareError::Interrupted),
-            Err(why) => {
-                server.check_alive()?;
-                return Err(CompareError::Load { server: server.name().to_owned(), why });
-            }
-        };
-        let errors: BTreeMap<String, u64> =
-            tally.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect();
+        let window = window.map_err(|error| window::failed(server, error))?;
         let measured = Measurement {
             subject: implementation.name().to_owned(),
-            wall_s: wall.as_secs_f64(),
-            client_thread_cpu_s: client_cpu_most.as_secs_f64(),
-            operations: tally.answers,
-            bytes: tally.body_bytes,
-            resumed: tally.resumed,
-            errors,
-            ..Measurement::default()
+            operations: window.tally.answers,
+            ..window::seen(&window)
         };
-        let (measurement, counts) = account(server, self.cpus, [begin, end], measured)?;
+        let edges = [window.begin, window.end];
+        let (measurement, counts) = account(server, self.cpus, edges, measured)?;
         let cipher = match self.percent {
             0 => CipherKind::Aes128Gcm,
             _ => CipherKind::ChaCha20Poly1305,

@@ -489,23 +489,10 @@ fn drive(
     stop: &AtomicBool,
 ) -> Result<Driven, CompareError> {
     let (load, cpus) = (load(subject, server, shape), &shape.cpus);
-    let window = match loadgen::run(&load, stop, |begin| Edge::observe(server, cpus, begin)) {
-        Ok(window) => window,
-        Err(LoadError::Interrupted) => return Err(CompareError::Interrupted),
-        Err(why) => {
-            server.check_alive()?;
-            return Err(CompareError::Load { server: server.name().to_owned(), why });
-        }
-    };
-    let Window { begin, end, wall, client_cpu_most, tally } = window;
-    let measurement = Measurement {
-        wall_s: wall.as_secs_f64(),
-        client_thread_cpu_s: client_cpu_most.as_secs_f64(),
-        bytes: tally.body_bytes,
-        resumed: tally.resumed,
-        errors: tally.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
-        ..Measurement::default()
-    };
+    let window = loadgen::run(&load, stop, |begin| Edge::observe(server, cpus, begin));
+    let window = window.map_err(|error| failed(server, error))?;
+    let (wall, measurement) = (window.wall, seen(&window));
+    let Window { begin, end, tally, .. } = window;
     let edges = [begin, end];
     Ok(match shape.scenario.work {
         Work::Handshakes => {
@@ -535,6 +522,28 @@ fn drive(
             Driven { edges, measurement, latency_ns: None, encrypt_then_mac: None }
         }
     })
+}
+
+/// Why a load on `server` failed; that it has died is the better story to tell.
+pub fn failed(server: &mut Server, error: LoadError) -> CompareError {
+    match (error, server.check_alive()) {
+        (LoadError::Interrupted, _) => CompareError::Interrupted,
+        (_, Err(died)) => died.into(),
+        (why, Ok(())) => CompareError::Load { server: server.name().to_owned(), why },
+    }
+}
+
+/// What clients saw within a window, but for the number of operations.
+pub fn seen<T>(window: &Window<T>) -> Measurement {
+    let Window { wall, client_cpu_most, tally, .. } = window;
+    Measurement {
+        wall_s: wall.as_secs_f64(),
+        client_thread_cpu_s: client_cpu_most.as_secs_f64(),
+        bytes: tally.body_bytes,
+        resumed: tally.resumed,
+        errors: tally.errors.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
+        ..Measurement::default()
+    }
 }
 
 /// A server whose processes are gone has died; that is the better story to tell.
