@@ -17,7 +17,7 @@ use widelane_loadgen::{ErrorKind, Group, LoadError, TlsVersion};
 use widelane_results::{BUSY_SHARE, Measurement, Results, Row, Status};
 
 use self::admission::Clients;
-pub use self::download::{Download, Protection};
+pub use self::download::Download;
 pub use self::plan::{Plan, Scenario, Work, Workers};
 use self::rows::Record;
 pub use self::window::Threads;

@@ -46,6 +46,16 @@ pub struct Rounds {
 }
 
 impl Rounds {
+    /// This many, and no more.
+    pub const fn exactly(count: u32) -> Self {
+        Rounds { least: count, most: count }
+    }
+
+    /// This many, and up to half as many more.
+    pub const fn with_spare(count: u32) -> Self {
+        Rounds { least: count, most: count + count / 2 }
+    }
+
     /// Whether another round is due after those `taken`, which may be precise enough. Only those
     /// are accepted in which every measurement counts, so that no comparison has fewer.
     pub fn go_on(self, taken: &[Pair], is_precise: impl FnOnce() -> bool) -> bool {

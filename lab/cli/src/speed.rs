@@ -160,7 +160,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         against_openssl: args.is_against(Rival::Openssl),
         provider: programs.provider.clone(),
         libraries: args.libraries()?,
-        rounds: Rounds { least: args.pairs, most: args.pairs + args.pairs / 2 },
+        rounds: Rounds::with_spare(args.pairs),
         window: args.seconds,
     };
     let mut results = measure::blank(machine::describe(&programs, &resolved));

@@ -58,6 +58,6 @@ pub use pem::PemError;
 pub use plan::{Arrivals, Mix, Pace, Pattern, Plan, Resume, Shown, Trust, Weighted, Work};
 pub use search::{Ending, Found, Goal, Missed, Probe, attempt, search};
 pub use tally::{ErrorKind, Tally, Window};
-pub use tls::{Cipher, Group, TlsVersion};
+pub use tls::{Cipher, Group, TlsVersion, UnknownName};
 pub use verdict::{Doubt, doubts};
 pub use verifier::Pinned;

@@ -1,13 +1,34 @@
 //! What a client may offer: versions, key-exchange groups, ciphers.
 
+use std::str::FromStr;
+
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::cipher_suite as suites;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::key::KeyKind;
 use crate::{client_cost, hybrid};
+
+/// A name that is none of those known.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{name:?} is none of {}", known.join(", "))]
+pub struct UnknownName {
+    name: String,
+    known: Vec<&'static str>,
+}
+
+/// Finds what is called `name`.
+fn named<T: Copy, const N: usize>(
+    all: [T; N],
+    name_of: fn(T) -> &'static str,
+    name: &str,
+) -> Result<T, UnknownName> {
+    let known = all.into_iter().find(|it| name_of(*it) == name);
+    known.ok_or_else(|| UnknownName { name: name.to_owned(), known: all.map(name_of).into() })
+}
 
 /// A TLS protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -19,6 +40,9 @@ pub enum TlsVersion {
 }
 
 impl TlsVersion {
+    /// All of them.
+    pub const ALL: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
+
     /// The version's name in scenarios and flags: `1.2` or `1.3`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,6 +56,14 @@ impl TlsVersion {
             TlsVersion::Tls12 => &version::TLS12,
             TlsVersion::Tls13 => &version::TLS13,
         }
+    }
+}
+
+impl FromStr for TlsVersion {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        named(TlsVersion::ALL, TlsVersion::name, name)
     }
 }
 
@@ -121,6 +153,14 @@ impl Group {
     }
 }
 
+impl FromStr for Group {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        named(Group::ALL, Group::name, name)
+    }
+}
+
 /// A cipher: its `TLS_ECDHE_RSA_…` or `TLS_ECDHE_ECDSA_…` suite in TLS 1.2, its own suite in
 /// TLS 1.3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +183,31 @@ pub enum Cipher {
 pub(crate) const AES128_SHA: &str = "AES128-SHA";
 
 impl Cipher {
+    /// All of them, the oldest first.
+    pub const ALL: [Cipher; 5] = [
+        Cipher::Aes128Sha,
+        Cipher::Aes128ShaMacFirst,
+        Cipher::Aes128Gcm,
+        Cipher::Aes256Gcm,
+        Cipher::Chacha20Poly1305,
+    ];
+
+    /// The cipher's name in scenarios and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cipher::Aes128Sha => "aes128-sha",
+            Cipher::Aes128ShaMacFirst => "aes128-sha-mac-first",
+            Cipher::Aes128Gcm => "aes128-gcm",
+            Cipher::Aes256Gcm => "aes256-gcm",
+            Cipher::Chacha20Poly1305 => "chacha20-poly1305",
+        }
+    }
+
+    /// Whether it has a MAC of its own: it is then one of TLS 1.2 only, with RSA key transport.
+    pub const fn has_mac(self) -> bool {
+        matches!(self, Cipher::Aes128Sha | Cipher::Aes128ShaMacFirst)
+    }
+
     /// The suites of this cipher that a server with a key of `kind`, or of any, may choose; none if
     /// rustls has none.
     pub(crate) fn suites(
@@ -179,5 +244,33 @@ impl Cipher {
             // Ed25519 has no suites of its own (RFC 8422).
             Some(_) => vec![ecdsa],
         }
+    }
+}
+
+impl FromStr for Cipher {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        named(Cipher::ALL, Cipher::name, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_what_they_name() {
+        for cipher in Cipher::ALL {
+            assert_eq!(cipher.name().parse(), Ok(cipher));
+        }
+        for group in Group::ALL {
+            assert_eq!(group.name().parse(), Ok(group));
+        }
+        for version in TlsVersion::ALL {
+            assert_eq!(version.name().parse(), Ok(version));
+        }
+        let error = "1.1".parse::<TlsVersion>().unwrap_err();
+        assert_eq!(error.to_string(), "\"1.1\" is none of 1.2, 1.3");
     }
 }

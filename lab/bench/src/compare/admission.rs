@@ -128,7 +128,7 @@ pub mod tests {
         round_trip: None,
         warm_up: Duration::ZERO,
         window: Duration::ZERO,
-        rounds: Rounds { least: 1, most: 1 },
+        rounds: Rounds::exactly(1),
     };
 
     pub fn plan() -> Plan {

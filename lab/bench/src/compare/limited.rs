@@ -242,10 +242,10 @@ mod tests {
     use std::time::Duration;
 
     use nix::sys::signal::{Signal, killpg};
-    use widelane_loadgen::{Missed, Tally};
+    use widelane_loadgen::{Cipher, Missed, Tally};
 
     use super::super::admission::tests::{SCENARIO, plan};
-    use super::super::{Download, Protection, Scenario, Work};
+    use super::super::{Download, Scenario, Work};
     use super::*;
     use crate::programs::Programs;
     use crate::server::{Identity, Key, ServerError, Testbed};
@@ -288,7 +288,7 @@ mod tests {
         testbed.serve_content(&[BYTES], None).unwrap();
         let identities = [Identity::make(Key::EcdsaP256, testbed.directory()).unwrap()];
         let mut server = testbed.start(ServerKind::Nginx, Subject::Native, &identities).unwrap();
-        let work = Work::Download(Download { protection: Protection::Aes128Gcm, bytes: BYTES });
+        let work = Work::Download(Download { cipher: Cipher::Aes128Gcm, bytes: BYTES });
         let window = Duration::from_millis(300);
         let shape = Shape {
             plan: &plan(),

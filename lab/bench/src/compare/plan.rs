@@ -185,7 +185,7 @@ impl Scenario {
     pub(super) fn fits_keys(&self, keys: &[Key]) -> Result<(), &'static str> {
         let is_rsa = |key: &Key| matches!(key, Key::Rsa(_));
         match self.work {
-            Work::Download(download) if download.protection.has_mac() => {
+            Work::Download(download) if download.cipher.has_mac() => {
                 let reason = "this cipher comes with a key exchange by RSA, and the server's key \
                               is another; add an RSA key (--key rsa2048), or name other --ciphers";
                 keys.iter().any(is_rsa).then_some(()).ok_or(reason)
@@ -239,7 +239,6 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Protection;
     use crate::server::Recipe;
 
     const SCENARIO: Scenario = Scenario {
@@ -256,7 +255,7 @@ mod tests {
         round_trip: None,
         warm_up: Duration::ZERO,
         window: Duration::ZERO,
-        rounds: Rounds { least: 1, most: 1 },
+        rounds: Rounds::exactly(1),
     };
 
     #[test]
@@ -279,15 +278,15 @@ mod tests {
 
     #[test]
     fn a_key_exchange_by_rsa_takes_a_key_for_it() {
-        let download = |protection| Scenario {
-            work: Work::Download(Download { protection, bytes: 1 << 20 }),
+        let download = |cipher| Scenario {
+            work: Work::Download(Download { cipher, bytes: 1 << 20 }),
             ..SCENARIO
         };
         let [ecdsa, both] = [&[Key::EcdsaP256][..], &[Key::EcdsaP256, Key::Rsa(2048)]];
-        for protection in Protection::ALL {
-            let scenario = download(protection);
-            assert_eq!(scenario.fits_keys(ecdsa).is_ok(), !protection.has_mac(), "{protection:?}");
-            assert!(scenario.fits_keys(both).is_ok(), "{protection:?}");
+        for cipher in Cipher::ALL {
+            let scenario = download(cipher);
+            assert_eq!(scenario.fits_keys(ecdsa).is_ok(), !cipher.has_mac(), "{cipher:?}");
+            assert!(scenario.fits_keys(both).is_ok(), "{cipher:?}");
         }
         assert!(SCENARIO.fits_keys(ecdsa).is_ok());
     }

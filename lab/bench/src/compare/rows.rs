@@ -332,8 +332,8 @@ impl Record {
         };
         // The same of all servers, as a rule: what they are does not matter here.
         let Work::Download(download) = self.work else { return None };
-        let protection = download.protection.name();
-        Some(format!("{protection}: encrypt-then-MAC {was} negotiated, so that {code} in OpenSSL."))
+        let cipher = download.cipher.name();
+        Some(format!("{cipher}: encrypt-then-MAC {was} negotiated, so that {code} in OpenSSL."))
     }
 
     /// What a reader should know about the counters.
@@ -471,7 +471,9 @@ pub(super) fn unaccelerated(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Download, Protection};
+    use widelane_loadgen::Cipher;
+
+    use super::super::Download;
     use super::*;
 
     #[test]
@@ -540,7 +542,7 @@ mod tests {
 
     #[test]
     fn what_ran_without_the_provider_is_rejected_whatever_its_work() {
-        let download = Download { protection: Protection::Aes128Gcm, bytes: 1 << 20 };
+        let download = Download { cipher: Cipher::Aes128Gcm, bytes: 1 << 20 };
         let status = |work: Work, counts: Option<Counts>| {
             let subjects = [Subject::Native, Subject::Accelerated];
             let mut record = Record::new("s".to_owned(), work, subjects.into_iter());

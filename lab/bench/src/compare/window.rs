@@ -449,9 +449,9 @@ pub fn load(subject: Subject, server: &Server, shape: &Shape<'_>) -> Load {
     };
     match shape.scenario.work {
         Work::Handshakes => handshakes,
-        Work::Download(Download { protection, bytes }) => Load {
+        Work::Download(Download { cipher, bytes }) => Load {
             certificates: certificates.into_iter().take(1).collect(),
-            cipher: protection.cipher(),
+            cipher,
             work: loadgen::Work::Requests {
                 path: content::path(bytes),
                 count: 1,
@@ -512,7 +512,7 @@ fn drive(
             Driven { edges, measurement, latency_ns, encrypt_then_mac: None }
         }
         Work::Download(download) => {
-            let is_told = download.protection.has_mac() && tally.full > 0;
+            let is_told = download.cipher.has_mac() && tally.full > 0;
             let encrypt_then_mac = is_told.then_some(tally.encrypt_then_mac > 0);
             let measurement = Measurement { operations: tally.answers, ..measurement };
             Driven { edges, measurement, latency_ns: None, encrypt_then_mac }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use widelane_bench::compare::{CompareError, Protection};
+use widelane_bench::compare::CompareError;
 use widelane_bench::server::application::Application;
 use widelane_bench::server::{Key, RECIPES, Recipe, ServerError, WaitMax};
 use widelane_bench::{compare, link, machine, mixed};
@@ -24,8 +24,8 @@ use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 use widelane_results::{Results, Status};
 
-use self::values::{group, keys, round_trip, server_cores, size, tls_version, wait_max};
 pub use self::values::{has_twins, load, refuse_twins};
+use self::values::{keys, round_trip, server_cores, size, usual_ciphers, wait_max};
 use crate::files::raise_file_limit;
 use crate::measure;
 use crate::targets::WrittenFile;
@@ -61,9 +61,9 @@ pub struct Args {
     /// aes128-sha-mac-first (without), aes128-gcm, aes256-gcm, chacha20-poly1305 [default: all, or
     /// the last three where bulk is not asked for]
     #[arg(long, value_delimiter = ',', help_heading = LOAD)]
-    ciphers: Vec<Protection>,
+    ciphers: Vec<Cipher>,
     /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
-    #[arg(long, value_delimiter = ',', value_parser = tls_version, help_heading = COMPARED)]
+    #[arg(long, value_delimiter = ',', help_heading = COMPARED)]
     tls: Vec<TlsVersion>,
     /// HTTP/3 instead of TLS over TCP, from nginx and HAProxy that have it
     #[arg(long, help_heading = COMPARED)]
@@ -155,16 +155,15 @@ pub struct Args {
     /// Key-exchange groups: x25519, p256, p384, and with ML-KEM, in TLS 1.3 only, x25519mlkem768,
     /// secp256r1mlkem768, secp384r1mlkem1024 [default: what the installed OpenSSL prefers, which is
     /// x25519mlkem768 from 3.5 on, and x25519 before that and in TLS 1.2]
-    #[arg(long, value_delimiter = ',', value_parser = group, help_heading = COMPARED)]
+    #[arg(long, value_delimiter = ',', help_heading = COMPARED)]
     group: Vec<Group>,
     /// Group of the native server where the installed OpenSSL lacks the one of --group that has
     /// ML-KEM
-    #[arg(long, value_name = "GROUP", value_parser = group, requires = "group",
-          help_heading = COMPARED)]
+    #[arg(long, value_name = "GROUP", requires = "group", help_heading = COMPARED)]
     native_group: Option<Group>,
     /// Cipher of handshakes and pages [default: aes256-gcm]
-    #[arg(long, value_enum, help_heading = COMPARED)]
-    cipher: Option<Suite>,
+    #[arg(long, value_parser = usual_ciphers(), help_heading = COMPARED)]
+    cipher: Option<Cipher>,
     /// Your own certificate chain, PEM, instead of one made for the run
     #[arg(long, value_name = "FILE", requires = "private_key", help_heading = COMPARED)]
     certificate: Option<PathBuf>,
@@ -267,16 +266,6 @@ enum Workload {
     Mixed,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Suite {
-    /// AES-256-GCM with SHA-384
-    Aes256Gcm,
-    /// AES-128-GCM with SHA-256
-    Aes128Gcm,
-    /// ChaCha20-Poly1305
-    Chacha20Poly1305,
-}
-
 /// What makes the signatures of an accelerated server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Engine {
@@ -288,16 +277,6 @@ enum Engine {
     Qat,
     /// Each worker, by a policy that it chooses while it runs
     Auto,
-}
-
-impl Suite {
-    fn cipher(self) -> Cipher {
-        match self {
-            Suite::Aes256Gcm => Cipher::Aes256Gcm,
-            Suite::Aes128Gcm => Cipher::Aes128Gcm,
-            Suite::Chacha20Poly1305 => Cipher::Chacha20Poly1305,
-        }
-    }
 }
 
 /// Runs the command.

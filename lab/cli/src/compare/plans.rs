@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use widelane_bench::compare::{Download, Plan, Protection, Scenario, Threads, Work, Workers};
+use widelane_bench::compare::{Download, Plan, Scenario, Threads, Work, Workers};
 use widelane_bench::machine::Family;
 use widelane_bench::pairs::Rounds;
 use widelane_bench::programs::{Built, Programs};
@@ -14,10 +14,10 @@ use widelane_bench::{groups, mixed};
 use widelane_cli::output;
 use widelane_cpu::{Policy, Vaes256};
 use widelane_host::qat;
-use widelane_loadgen::{Goal, Group, TlsVersion};
+use widelane_loadgen::{Cipher, Goal, Group, TlsVersion};
 
 use super::values::{has_twins, refuse_twins};
-use super::{Args, Engine, Keys, Server, Suite, Workload};
+use super::{Args, Engine, Keys, Server, Workload};
 use crate::rival;
 
 /// Rounds by default, and with `--quick`. A 95 % interval needs six accepted ones.
@@ -49,8 +49,8 @@ const SIZES: [u64; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
 const SIZES_QUICK: [u64; 1] = [1 << 24];
 
 /// Ciphers of downloads by default: those that clients use today.
-const CIPHERS_UNASKED: [Protection; 3] =
-    [Protection::Aes128Gcm, Protection::Aes256Gcm, Protection::Chacha20Poly1305];
+const CIPHERS_UNASKED: [Cipher; 3] =
+    [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Chacha20Poly1305];
 
 /// Connections of downloads: enough to keep a server busy.
 const CONNECTIONS_BULK: [u16; 1] = [4];
@@ -105,7 +105,7 @@ impl Args {
             workers: self.workers(),
             threads: if self.server_threads { Threads::All } else { Threads::First },
             goal: self.latency_max.map(|latency_max| Goal { latency_max, percentile: 100.0 }),
-            cipher: self.cipher.unwrap_or(Suite::Aes256Gcm).cipher(),
+            cipher: self.cipher.unwrap_or_default(),
             round_trip: self.rtt,
             port_first: self.port,
             lane_cpus: self.lane_cpus.clone(),
@@ -395,36 +395,27 @@ impl Args {
         let short = self.quick || self.workload.is_empty();
         let sizes: &[u64] = if short { &SIZES_QUICK } else { &SIZES };
         let usual = if self.quick { ROUNDS_BULK_QUICK } else { ROUNDS_BULK };
-        let least = self.pairs.unwrap_or(usual);
-        let most = least + least / 2;
+        let rounds = Rounds::with_spare(self.pairs.unwrap_or(usual));
         let usual_connections = match self.latency_max {
             Some(_) => &CONNECTIONS_LIMITED,
             None => &CONNECTIONS_BULK,
         };
         let mut scenarios = Vec::new();
-        let usual_ciphers: &[Protection] = match self.workload[..] {
+        let usual_ciphers: &[Cipher] = match self.workload[..] {
             [] => &CIPHERS_UNASKED,
-            _ => &Protection::ALL,
+            _ => &Cipher::ALL,
         };
-        for protection in Self::or_usual(&self.ciphers, usual_ciphers) {
-            for version in self.versions(protection) {
+        for cipher in Self::or_usual(&self.ciphers, usual_ciphers) {
+            for version in self.versions(cipher) {
                 for bytes in Self::or_usual(&self.sizes, sizes) {
+                    let work = Work::Download(Download { cipher, bytes });
                     for connections in Self::or_usual(&self.connections, usual_connections) {
                         scenarios.push(Scenario {
-                            version,
-                            http3: self.http3,
-                            group: self.group(version),
-                            native_group: self.native_group(self.group(version)),
-                            work: Work::Download(Download { protection, bytes }),
-                            client_certificates: false,
                             connections: connections.into(),
-                            load: None,
-                            cores: None,
-                            workers: None,
-                            round_trip: None,
                             warm_up: WARM_UP_QUICK,
                             window: if self.quick { QUICK_COST } else { self.seconds },
-                            rounds: Rounds { least, most },
+                            rounds,
+                            ..self.scenario(version, self.group(version), work)
                         });
                     }
                 }
@@ -433,9 +424,32 @@ impl Args {
         scenarios
     }
 
+    /// What scenarios have in common, with the windows and rounds of one that is not quick.
+    fn scenario(&self, version: TlsVersion, group: Group, work: Work) -> Scenario {
+        Scenario {
+            version,
+            http3: self.http3,
+            group,
+            native_group: self.native_group(group),
+            work,
+            client_certificates: self.client_certificates && work == Work::Handshakes,
+            connections: 1,
+            load: None,
+            cores: None,
+            workers: None,
+            round_trip: None,
+            warm_up: WARM_UP,
+            window: self.seconds,
+            rounds: Rounds::with_spare(self.pairs.unwrap_or(ROUNDS)),
+        }
+    }
+
     /// The versions in which bodies are downloaded under a cipher.
-    fn versions(&self, protection: Protection) -> Vec<TlsVersion> {
-        let mut versions = protection.versions(&Self::or_usual(&self.tls, &[TlsVersion::Tls13]));
+    fn versions(&self, cipher: Cipher) -> Vec<TlsVersion> {
+        let mut versions = match cipher.has_mac() {
+            true => vec![TlsVersion::Tls12],
+            false => Self::or_usual(&self.tls, &[TlsVersion::Tls13]),
+        };
         // Ciphers that only an older version has are included by default.
         versions.retain(|version| {
             self.tls.is_empty() || !self.ciphers.is_empty() || self.tls.contains(version)
@@ -473,20 +487,11 @@ impl Args {
                     continue;
                 }
                 scenarios.push(Scenario {
-                    version,
-                    http3: self.http3,
-                    group,
-                    native_group: self.native_group(group),
-                    work: Work::Handshakes,
-                    client_certificates: self.client_certificates,
                     connections: connections.into(),
-                    load: None,
-                    cores: None,
-                    workers: None,
-                    round_trip: None,
                     warm_up: self.warm_up(connections),
                     window: self.window(connections, cost),
                     rounds: self.rounds(connections),
+                    ..self.scenario(version, group, Work::Handshakes)
                 });
             }
             // What is newest stands for all where there is little time.
@@ -512,23 +517,14 @@ impl Args {
             true => (WINDOW_LOAD_QUICK, ROUNDS_LOAD_QUICK),
             false => (self.seconds * WINDOW_LOAD_FACTOR, ROUNDS_LOAD),
         };
-        let rounds = self.pairs.unwrap_or(rounds);
         Scenario {
-            version,
-            http3: self.http3,
-            group,
-            native_group: self.native_group(group),
-            work: Work::Handshakes,
-            client_certificates: self.client_certificates,
             connections: CONNECTIONS_LOAD,
             load: Some(percent),
-            cores: None,
-            workers: None,
-            round_trip: None,
             // Before the first handshakes of clients at a distance end, their rate is too low.
             warm_up: WARM_UP + self.rtt.unwrap_or_default() * ROUND_TRIPS,
             window,
-            rounds: Rounds { least: rounds, most: rounds + rounds / 2 },
+            rounds: Rounds::with_spare(self.pairs.unwrap_or(rounds)),
+            ..self.scenario(version, group, Work::Handshakes)
         }
     }
 
@@ -597,7 +593,7 @@ impl Args {
         if !self.load.is_empty() && !workloads.contains(&Workload::Handshake) {
             bail!("--load is about handshakes; add --workload handshake, or leave --load out");
         }
-        let lacks_versions = |cipher: &&Protection| self.versions(**cipher).is_empty();
+        let lacks_versions = |cipher: &&Cipher| self.versions(**cipher).is_empty();
         if let Some(cipher) = self.ciphers.iter().find(lacks_versions) {
             bail!(
                 "{} exists in TLS 1.2 only, and --http3 has TLS 1.3; leave one of them out",
@@ -646,20 +642,11 @@ impl Args {
         let rounds =
             self.pairs.unwrap_or(if self.quick { ROUNDS_PAGES_QUICK } else { ROUNDS_PAGES });
         let page = |version| Scenario {
-            version,
-            http3: self.http3,
-            group: self.group(version),
-            native_group: self.native_group(self.group(version)),
-            work: Work::Page,
-            client_certificates: false,
             connections: Self::or_usual(&self.connections, &[CONNECTIONS_PAGES])[0].into(),
-            load: None,
-            cores: None,
-            workers: None,
-            round_trip: None,
             warm_up: WARM_UP_PAGES,
             window: if self.quick { WINDOW_PAGES_QUICK } else { WINDOW_PAGES.max(self.seconds) },
-            rounds: Rounds { least: rounds, most: rounds },
+            rounds: Rounds::exactly(rounds),
+            ..self.scenario(version, self.group(version), Work::Page)
         };
         let versions = Self::or_usual(&self.tls, self.usual_versions());
         versions.into_iter().map(page).collect()
@@ -701,18 +688,12 @@ impl Args {
 
     fn rounds(&self, connections: u16) -> Rounds {
         match (self.quick, connections) {
-            (true, _) => {
-                let rounds = self.pairs.unwrap_or(ROUNDS_QUICK);
-                Rounds { least: rounds, most: rounds }
-            }
+            (true, _) => Rounds::exactly(self.pairs.unwrap_or(ROUNDS_QUICK)),
             (false, 1) => {
                 let rounds = self.pairs.unwrap_or(ROUNDS);
                 Rounds { least: ALONE_ROUNDS_LEAST * rounds, most: ALONE_ROUNDS_MOST * rounds }
             }
-            (false, _) => {
-                let rounds = self.pairs.unwrap_or(ROUNDS);
-                Rounds { least: rounds, most: rounds + rounds / 2 }
-            }
+            (false, _) => Rounds::with_spare(self.pairs.unwrap_or(ROUNDS)),
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use widelane_bench::compare;
 use widelane_bench::server::{Key, WaitMax};
 use widelane_cli::units;
-use widelane_loadgen::{Group, TlsVersion};
+use widelane_loadgen::Cipher;
 
 use super::Keys;
 
@@ -43,19 +44,10 @@ fn key(name: &str) -> Result<Key, String> {
         .ok_or_else(|| format!("the keys are {}", KEYS.map(|key| key.to_string()).join(", ")))
 }
 
-/// A key-exchange group.
-pub fn group(name: &str) -> Result<Group, String> {
-    let known = Group::ALL.into_iter().find(|group| group.name() == name);
-    known.ok_or_else(|| format!("the groups are {}", Group::ALL.map(Group::name).join(", ")))
-}
-
-/// A protocol version.
-pub fn tls_version(text: &str) -> Result<TlsVersion, String> {
-    match text {
-        "1.2" => Ok(TlsVersion::Tls12),
-        "1.3" => Ok(TlsVersion::Tls13),
-        _ => Err("the versions are 1.2 and 1.3".to_owned()),
-    }
+/// One of the ciphers that every server has in both versions.
+pub fn usual_ciphers() -> impl TypedValueParser<Value = Cipher> {
+    const USUAL: [Cipher; 3] = [Cipher::Aes256Gcm, Cipher::Aes128Gcm, Cipher::Chacha20Poly1305];
+    PossibleValuesParser::new(USUAL.map(Cipher::name)).try_map(|name| name.parse::<Cipher>())
 }
 
 /// A limit to how long operations wait for company.

@@ -12,6 +12,7 @@ use std::io::{self, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ use widelane_cli::{output, system, units};
 use widelane_fleet::{Authority, Call, Director, Specification};
 use widelane_loadgen::{
     Arrivals, Cipher, Course, Doubt, Ending, GivenUp, Goal, Group, Latency, Mix, Outcome, Pace,
-    Plan, Probe, Resume, Shown, Tally, TlsVersion, Trust, Weighted, Work, attempt, doubts, drive,
-    search,
+    Plan, Probe, Resume, Shown, Tally, TlsVersion, Trust, UnknownName, Weighted, Work, attempt,
+    doubts, drive, search,
 };
 use widelane_results::Results;
 
@@ -93,15 +94,15 @@ pub struct Args {
     seed: u64,
 
     /// TLS versions: 1.2, 1.3
-    #[arg(long, value_name = "LIST", value_parser = versions, default_value = "1.3")]
+    #[arg(long, value_name = "LIST", value_parser = listed::<TlsVersion>, default_value = "1.3")]
     tls: Weighted<TlsVersion>,
     /// Ciphers: aes256-gcm, aes128-gcm, chacha20-poly1305, aes128-sha (RSA key transport, TLS 1.2
     /// only), aes128-sha-mac-first (the same without encrypt-then-MAC)
-    #[arg(long, value_name = "LIST", value_parser = ciphers, default_value = "aes256-gcm")]
+    #[arg(long, value_name = "LIST", value_parser = listed::<Cipher>, default_value = "aes256-gcm")]
     cipher: Weighted<Cipher>,
     /// Key-exchange groups: x25519, p256, p384; with ML-KEM, in TLS 1.3 only: x25519mlkem768,
     /// secp256r1mlkem768, secp384r1mlkem1024
-    #[arg(long, value_name = "LIST", value_parser = groups, default_value = "x25519")]
+    #[arg(long, value_name = "LIST", value_parser = listed::<Group>, default_value = "x25519")]
     group: Weighted<Group>,
     /// Protocols to offer by ALPN, or none; with h3, alone, it is HTTP/3 over QUIC, and with any
     /// other requests speak HTTP/1.1
@@ -185,25 +186,8 @@ enum Spread {
 const CONNECTIONS: u32 = 64;
 const CONNECTIONS_OPEN: u32 = 10_000;
 
-fn versions(text: &str) -> Result<Weighted<TlsVersion>, String> {
-    let known = [TlsVersion::Tls12, TlsVersion::Tls13].map(|version| (version.name(), version));
-    weighted(text, |name| named(name, &known))
-}
-
-fn ciphers(text: &str) -> Result<Weighted<Cipher>, String> {
-    let known = [
-        ("aes256-gcm", Cipher::Aes256Gcm),
-        ("aes128-gcm", Cipher::Aes128Gcm),
-        ("chacha20-poly1305", Cipher::Chacha20Poly1305),
-        ("aes128-sha", Cipher::Aes128Sha),
-        ("aes128-sha-mac-first", Cipher::Aes128ShaMacFirst),
-    ];
-    weighted(text, |name| named(name, &known))
-}
-
-fn groups(text: &str) -> Result<Weighted<Group>, String> {
-    let known = Group::ALL.map(|group| (group.name(), group));
-    weighted(text, |name| named(name, &known))
+fn listed<T: FromStr<Err = UnknownName>>(text: &str) -> Result<Weighted<T>, String> {
+    weighted(text, |name| name.parse().map_err(|unknown: UnknownName| unknown.to_string()))
 }
 
 fn protocols(text: &str) -> Result<Weighted<Option<String>>, String> {
@@ -230,11 +214,6 @@ fn identities(text: &str) -> Result<Weighted<Option<Shown>>, String> {
         _ if part == "none" => Ok(None),
         Some((chain, key)) => match Shown::read(Path::new(chain), Path::new(key)) {
             Ok(shown) => Ok(Some(shown)),
-        Ok((self.target.resolve()?, trust))
-    }
-
-    fn plan(&self) -> anyhow::Result<Plan> {
-        let (target, trust) = self.server()?;
             Err(error) => Err(format!("{:#}", anyhow::Error::from(error))),
         },
         None => Err(format!("{part:?} is not CHAIN:KEY")),
@@ -251,6 +230,11 @@ impl Args {
             true => Trust::Anyone,
             false => Trust::authorities(self.authorities.as_deref())?,
         };
+        Ok((self.target.resolve()?, trust))
+    }
+
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let (target, trust) = self.server()?;
         let host = || Weighted::only(self.target.host.clone());
         let plan = Plan {
             target,

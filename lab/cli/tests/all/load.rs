@@ -241,7 +241,10 @@ fn says_what_is_wrong_with_a_command_line() {
         (&["localhost"][..], "neither https://HOST[:PORT]/PATH nor HOST:PORT"),
         (&["localhost:1", "--rate", "0"], "no number above 0"),
         (&["localhost:1", "--rate", "1e12"], "no number above 0"),
-        (&["localhost:1", "--cipher", "rc4"], "none of aes256-gcm, aes128-gcm, chacha20-poly1305"),
+        (
+            &["localhost:1", "--cipher", "rc4"],
+            "none of aes128-sha, aes128-sha-mac-first, aes128-gcm",
+        ),
         (&["localhost:1", "--tls", "1.3=x"], "the weight is no whole number"),
         (&["localhost:1", "--fail-if", "p99=1s"], "there is no < or >"),
         (&["localhost:1", "--search-max"], "--latency-max"),
