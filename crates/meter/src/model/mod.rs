@@ -211,14 +211,11 @@ pub fn predict(
 ) -> Result<Prediction, ModelError> {
     let level = choice.level()?;
     let mut state = State::new(core);
-    // The same every time.
-    let mut random = fastrand::Rng::with_seed(0x11ce);
+    let mut random = Random(0x11ce);
     let mut requests = 0_u64;
     while state.now_us < SPAN_US && requests < REQUESTS_MAX {
-        // Distributed exponentially.
-        let scalar = -(1.0 - random.f64()).ln();
-        state.run(scalar * workload.scalar_cycles, 0);
-        if random.f64() < workload.kernel_share {
+        state.run(random.exponential() * workload.scalar_cycles, 0);
+        if random.uniform() < workload.kernel_share {
             state.run(choice.cycles, level);
         }
         requests += 1;
@@ -307,6 +304,25 @@ impl<'a> State<'a> {
         self.now_us += halt_us + grant_us;
         self.used_us = self.now_us;
         grant_us * PACE_UNGRANTED * mhz[level]
+    }
+}
+
+/// Sebastiano Vigna's SplitMix64.
+struct Random(u64);
+
+impl Random {
+    /// Between 0 and 1, without 0.
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (((z ^ (z >> 31)) >> 11) as f64 + 1.0) / (1_u64 << 53) as f64
+    }
+
+    /// With an average of 1.
+    fn exponential(&mut self) -> f64 {
+        -self.uniform().ln()
     }
 }
 
