@@ -2,18 +2,18 @@
 //! interleaved run.
 
 mod aead;
+pub(crate) mod benchmark;
 mod cbc_hmac;
 pub mod ciphers;
-pub(crate) mod contest;
 mod ec;
 mod ed25519;
-mod event;
 mod evp;
 mod hashes;
-mod heat;
+mod interleaved;
 mod kem;
 mod libraries;
 mod mlkem;
+mod operation;
 mod rows;
 mod rsa;
 mod x25519;
@@ -29,13 +29,13 @@ use widelane_cpu::{Policy, Room, rooms};
 use widelane_meter::place;
 use widelane_results::{Pair, Results, Row};
 
-use self::contest::{Contest, Ours};
-pub(crate) use self::event::Entry;
-pub use self::event::{Event, UnknownAlgorithm, algorithms, select};
+use self::benchmark::{Benchmark, Ours};
 use self::evp::Provider;
-use self::heat::{Heat, Subject, Timed, Who};
+use self::interleaved::{Implementation, Interleaved, Subject, Timed};
 use self::libraries::Libraries;
 pub use self::libraries::Library;
+pub(crate) use self::operation::Case;
+pub use self::operation::{Operation, UnknownAlgorithm, algorithms, select};
 use crate::Observer;
 use crate::cycles::Clock;
 use crate::groups;
@@ -43,21 +43,21 @@ use crate::pairs::Rounds;
 use crate::rival::RivalError;
 
 /// What can be timed of each algorithm, in the order in which it is shown. A new algorithm needs a
-/// line here, and a module with its `EVENTS`.
-static EVENTS: [&[Event]; 8] = [
-    rsa::EVENTS,
-    x25519::EVENTS,
-    ed25519::EVENTS,
-    ec::EVENTS,
-    mlkem::EVENTS,
-    aead::EVENTS,
-    hashes::EVENTS,
-    cbc_hmac::EVENTS,
+/// line here, and a module with its `OPERATIONS`.
+static OPERATIONS: [&[Operation]; 8] = [
+    rsa::OPERATIONS,
+    x25519::OPERATIONS,
+    ed25519::OPERATIONS,
+    ec::OPERATIONS,
+    mlkem::OPERATIONS,
+    aead::OPERATIONS,
+    hashes::OPERATIONS,
+    cbc_hmac::OPERATIONS,
 ];
 
 /// Everything that can be timed.
-pub fn events() -> impl Iterator<Item = &'static Event> {
-    EVENTS.iter().copied().flatten()
+pub fn operations() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().copied().flatten()
 }
 
 /// CPU time of one measurement of a public-key operation, and of a message, whose cost varies less.
@@ -74,7 +74,7 @@ const SPOILED_LANE: usize = 1;
 /// What to time.
 pub struct Plan {
     /// The operations.
-    pub events: Vec<&'static Event>,
+    pub operations: Vec<&'static Operation>,
     /// Rooms; those that are closed get a row that says why.
     pub rooms: Vec<Room>,
     /// Bytes of the messages, of operations whose cost depends on them.
@@ -94,8 +94,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn window(&self, entry: &Entry) -> Duration {
-        self.window.unwrap_or(if entry.size.is_some() { WINDOW_SIZED } else { WINDOW })
+    fn window(&self, case: &Case) -> Duration {
+        self.window.unwrap_or(if case.size.is_some() { WINDOW_SIZED } else { WINDOW })
     }
 }
 
@@ -173,44 +173,58 @@ pub fn run(
 ) -> Result<(), SpeedError> {
     let began = Instant::now();
     stay_on_this_cpu(results);
-    let entries: Vec<Entry> =
-        plan.events.iter().flat_map(|event| event.heats(&plan.sizes, &plan.jobs)).collect();
-    entries.iter().try_for_each(Entry::check_size)?;
-    observer.planned(entries.len() as u64 * u64::from(plan.rounds.least));
+    let cases: Vec<Case> = plan
+        .operations
+        .iter()
+        .flat_map(|operation| operation.cases(&plan.sizes, &plan.jobs))
+        .collect();
+    cases.iter().try_for_each(Case::check_size)?;
+    observer.planned(cases.len() as u64 * u64::from(plan.rounds.least));
     // Loaded and started only where there is something for them to do.
-    let has_messages = entries.iter().any(|entry| entry.size.is_some());
+    let has_messages = cases.iter().any(|case| case.size.is_some());
     let provider = match has_messages {
         true => provider(plan),
         false => Err("there are no messages".to_owned()),
     };
     let mut clock = clock(results);
     let libraries = match &plan.libraries {
-        Some((program, wanted)) if entries.iter().any(|entry| is_asked(entry, wanted)) => {
+        Some((program, wanted)) if cases.iter().any(|case| is_asked(case, wanted)) => {
             Some(Libraries::start(program, wanted)?)
         }
         _ => None,
     };
-    for entry in &entries {
-        let scenario = entry.path();
+    for case in &cases {
+        let scenario = case.path();
         observer.began(&scenario);
-        let contest = entry.contest()?;
-        let field = Field { plan, policy, provider: &provider, libraries: &libraries };
-        if let Some(reason) = contest.openssl_lacks().filter(|_| plan.against_openssl) {
+        let benchmark = case.benchmark()?;
+        let available = Available { plan, policy, provider: &provider, libraries: &libraries };
+        if let Some(reason) = benchmark.openssl_lacks().filter(|_| plan.against_openssl) {
             results.note(format!("Without OpenSSL, which is {}: {reason}.", groups::openssl()));
         }
-        let subjects = field.subjects(&*contest, entry, &mut results.rows)?;
-        let outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
-        let window = plan.window(entry);
-        let ours = subjects.iter().map(|subject| subject.who).filter(|who| who.is_ours());
-        let precise = ours.map(|who| (who, Who::Openssl)).collect();
+        let subjects = available.subjects(&*benchmark, case, &mut results.rows)?;
+        let outputs = vec![vec![0; benchmark.output_len()]; benchmark.inputs()];
+        let window = plan.window(case);
+        let ours = subjects
+            .iter()
+            .map(|subject| subject.implementation)
+            .filter(|implementation| implementation.is_ours());
+        let precise =
+            ours.map(|implementation| (implementation, Implementation::Openssl)).collect();
         let (path, rounds) = (&*scenario, plan.rounds);
-        let mut heat =
-            Heat { scenario: path, subjects, outputs, rounds, window, precise, clock: &clock };
-        let mut pairs = heat.rounds(stop, observer)?;
-        let who = heat.who();
-        drop(heat);
+        let mut interleaved = Interleaved {
+            scenario: path,
+            subjects,
+            outputs,
+            rounds,
+            window,
+            precise,
+            clock: &clock,
+        };
+        let mut pairs = interleaved.rounds(stop, observer)?;
+        let implementations = interleaved.implementations();
+        drop(interleaved);
         confirm(&mut clock, &mut pairs, &scenario, results);
-        rows::write(entry, who, contest.rooms(), &pairs, &mut results.rows);
+        rows::write(case, implementations, benchmark.rooms(), &pairs, &mut results.rows);
         results.pairs.extend(pairs);
         results.duration_s = began.elapsed().as_secs_f64();
         observer.ended(results);
@@ -246,12 +260,12 @@ fn provider(plan: &Plan) -> Result<Provider, String> {
 }
 
 /// Whether one of the libraries can be asked for it.
-fn is_asked(entry: &Entry, wanted: &[Library]) -> bool {
-    wanted.iter().any(|library| entry.path_for(*library).is_some())
+fn is_asked(case: &Case, wanted: &[Library]) -> bool {
+    wanted.iter().any(|library| case.path_for(*library).is_some())
 }
 
 /// The subjects that can be timed.
-struct Field<'a> {
+struct Available<'a> {
     plan: &'a Plan,
     policy: &'a Policy,
     /// Our provider, or why it is not there.
@@ -259,39 +273,45 @@ struct Field<'a> {
     libraries: &'a Option<Libraries>,
 }
 
-impl Field<'_> {
-    /// All subjects that are timed at `entry`; those that cannot be get a row that says why.
+impl Available<'_> {
+    /// All subjects that are timed at `case`; those that cannot be get a row that says why.
     fn subjects<'a>(
         &'a self,
-        contest: &'a dyn Contest,
-        entry: &Entry,
+        benchmark: &'a dyn Benchmark,
+        case: &Case,
         rows: &mut Vec<Row>,
     ) -> Result<Vec<Subject<'a>>, SpeedError> {
-        let scenario = entry.path();
+        let scenario = case.path();
         let mut subjects = Vec::new();
-        if let Some(reason) = contest.openssl_lacks().filter(|_| self.plan.against_openssl) {
-            rows.push(rows::missing(entry, Who::Openssl, reason.to_owned()));
+        if let Some(reason) = benchmark.openssl_lacks().filter(|_| self.plan.against_openssl) {
+            rows.push(rows::missing(case, Implementation::Openssl, reason.to_owned()));
         } else if self.plan.against_openssl {
-            subjects.push(Subject { who: Who::Openssl, timed: Timed::Here(contest.openssl()?) });
+            subjects.push(Subject {
+                implementation: Implementation::Openssl,
+                timed: Timed::Here(benchmark.openssl()?),
+            });
         }
         for status in rooms::status(self.policy) {
             let room = status.room;
-            if !contest.rooms().contains(&room) || !self.plan.rooms.contains(&room) {
+            if !benchmark.rooms().contains(&room) || !self.plan.rooms.contains(&room) {
                 continue;
             }
             if let Some(reason) = status.reason {
-                rows.push(rows::missing(entry, Who::Room(room), reason));
+                rows.push(rows::missing(case, Implementation::Room(room), reason));
                 continue;
             }
-            let mut ours = contest.widelane(&only(room, contest.rooms()), entry.jobs);
-            if !is_right(contest, &mut ours)? {
+            let mut ours = benchmark.widelane(&only(room, benchmark.rooms()), case.jobs);
+            if !is_right(benchmark, &mut ours)? {
                 return Err(SpeedError::Wrong { room: room.name(), scenario });
             }
-            subjects.push(Subject { who: Who::Room(room), timed: Timed::Here(ours.run) });
+            subjects.push(Subject {
+                implementation: Implementation::Room(room),
+                timed: Timed::Here(ours.run),
+            });
         }
-        if entry.size.is_some() {
+        if case.size.is_some() {
             let run = match self.provider {
-                Ok(provider) => contest
+                Ok(provider) => benchmark
                     .provider(provider)
                     .ok_or_else(|| "the provider does not offer it".to_owned()),
                 Err(reason) => Err(reason.clone()),
@@ -299,37 +319,40 @@ impl Field<'_> {
             match run {
                 Ok(run) => {
                     let mut ours = Ours { lanes: 1, run: run? };
-                    if !is_right(contest, &mut ours)? {
-                        let room = Who::Provider.label();
+                    if !is_right(benchmark, &mut ours)? {
+                        let room = Implementation::Provider.label();
                         return Err(SpeedError::Wrong { room, scenario });
                     }
-                    subjects.push(Subject { who: Who::Provider, timed: Timed::Here(ours.run) });
+                    subjects.push(Subject {
+                        implementation: Implementation::Provider,
+                        timed: Timed::Here(ours.run),
+                    });
                 }
-                Err(reason) => rows.push(rows::missing(entry, Who::Provider, reason)),
+                Err(reason) => rows.push(rows::missing(case, Implementation::Provider, reason)),
             }
         }
         for (libraries, library) in self.libraries.iter().flat_map(Libraries::each) {
-            let Some(path) = entry.path_for(library) else { continue };
-            let who = Who::Library(library);
+            let Some(path) = case.path_for(library) else { continue };
+            let implementation = Implementation::Library(library);
             match libraries.output(library, &path)? {
                 Ok(outputs)
-                    if outputs.len() == contest.inputs()
-                        && are_right_elsewhere(contest, &outputs)? =>
+                    if outputs.len() == benchmark.inputs()
+                        && are_right_elsewhere(benchmark, &outputs)? =>
                 {
                     let timed = Timed::There { libraries, library, path };
-                    subjects.push(Subject { who, timed });
+                    subjects.push(Subject { implementation, timed });
                 }
                 Ok(_) => {
                     return Err(SpeedError::WrongRival { library: library.name(), scenario });
                 }
-                Err(reason) => rows.push(rows::missing(entry, who, reason)),
+                Err(reason) => rows.push(rows::missing(case, implementation, reason)),
             }
         }
         Ok(subjects)
     }
 }
 
-/// A policy under which a contest takes place in `room`: the other rooms of its algorithm are
+/// A policy under which a benchmark runs in `room`: the other rooms of its algorithm are
 /// closed, and all that are wider. What an algorithm needs besides, as the hash of a signature, has
 /// the rooms that are left.
 fn only(room: Room, contenders: &[Room]) -> Policy {
@@ -338,18 +361,18 @@ fn only(room: Room, contenders: &[Room]) -> Policy {
 }
 
 /// Whether OpenSSL agrees with every result of a batch of ours.
-fn is_right(contest: &dyn Contest, ours: &mut Ours<'_>) -> Result<bool, ErrorStack> {
-    let mut outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
+fn is_right(benchmark: &dyn Benchmark, ours: &mut Ours<'_>) -> Result<bool, ErrorStack> {
+    let mut outputs = vec![vec![0; benchmark.output_len()]; benchmark.inputs()];
     if (ours.run)(&mut outputs)? != ours.lanes as u64 {
         return Ok(false);
     }
-    are_right(contest, &outputs[..ours.lanes])
+    are_right(benchmark, &outputs[..ours.lanes])
 }
 
 /// Whether OpenSSL agrees with what came out for the first lanes.
-fn are_right(contest: &dyn Contest, outputs: &[Vec<u8>]) -> Result<bool, ErrorStack> {
+fn are_right(benchmark: &dyn Benchmark, outputs: &[Vec<u8>]) -> Result<bool, ErrorStack> {
     for (lane, output) in outputs.iter().enumerate() {
-        if !contest.is_right(lane, output)? {
+        if !benchmark.is_right(lane, output)? {
             return Ok(false);
         }
     }
@@ -357,9 +380,9 @@ fn are_right(contest: &dyn Contest, outputs: &[Vec<u8>]) -> Result<bool, ErrorSt
 }
 
 /// The same of what another library put out.
-fn are_right_elsewhere(contest: &dyn Contest, outputs: &[Vec<u8>]) -> Result<bool, ErrorStack> {
+fn are_right_elsewhere(benchmark: &dyn Benchmark, outputs: &[Vec<u8>]) -> Result<bool, ErrorStack> {
     for (lane, output) in outputs.iter().enumerate() {
-        if !contest.is_right_elsewhere(lane, output)? {
+        if !benchmark.is_right_elsewhere(lane, output)? {
             return Ok(false);
         }
     }

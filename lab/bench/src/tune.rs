@@ -8,10 +8,10 @@
 mod apart;
 mod application;
 pub mod candidate;
-mod crew;
 pub mod file;
 mod material;
 pub mod record;
+mod threads;
 pub mod verdict;
 pub mod workload;
 
@@ -28,9 +28,9 @@ use widelane_meter::place::{self, NoSuchPlace};
 use widelane_meter::time_stamps::TimeStamps;
 
 use self::candidate::{ALWAYS_512, Candidate, NEVER_512};
-use self::crew::Crew;
 use self::material::Material;
 use self::record::{Record, Slice, Stage};
+use self::threads::Threads;
 use self::workload::{Workload, WorkloadError};
 use crate::pairs;
 use crate::speed::SpeedError;
@@ -119,7 +119,7 @@ pub fn run(
     let works = plan.workload.work.iter().zip(&materials);
     let lent: f64 =
         works.filter(|(_, material)| material.is_lent()).map(|(work, _)| work.share).sum();
-    let costs_us = crew::costs_us(&materials, &candidates[0].policy)?;
+    let costs_us = threads::costs_us(&materials, &candidates[0].policy)?;
     let mut record = Record {
         created: crate::now_rfc3339(),
         model: machine.model.clone(),
@@ -133,9 +133,9 @@ pub fn run(
     };
     apart::check(&record, plan.lane_cpus.as_ref(), lent)?;
     thread::scope(|scope| {
-        let crew = Crew::gather(scope, &cpus, &machine, &plan.workload, lent);
-        let mut tour = Tour { plan, crew, stop, turn };
-        tour.stage(Stage::Survey, &(0..record.candidates.len()).collect::<Vec<_>>(), &mut record)?;
+        let threads = Threads::start(scope, &cpus, &machine, &plan.workload, lent);
+        let mut run = Run { plan, threads, stop, turn };
+        run.stage(Stage::Survey, &(0..record.candidates.len()).collect::<Vec<_>>(), &mut record)?;
         let finalists = verdict::finalists(&record);
         if finalists.is_empty() {
             return Ok(());
@@ -153,21 +153,21 @@ pub fn run(
         }
         places.sort_unstable();
         places.dedup();
-        tour.stage(Stage::Confirmation, &places, &mut record)
+        run.stage(Stage::Confirmation, &places, &mut record)
     })?;
     stamps.confirm().map_err(MeterError::from)?;
     Ok(record)
 }
 
-/// The crew on its way through the rounds.
-struct Tour<'a, 'scope> {
+/// The rounds of a run.
+struct Run<'a, 'scope> {
     plan: &'a Plan,
-    crew: Crew<'scope>,
+    threads: Threads<'scope>,
     stop: &'a AtomicBool,
     turn: &'a mut dyn FnMut(u64, u64),
 }
 
-impl Tour<'_, '_> {
+impl Run<'_, '_> {
     /// All rounds of a stage, in each of which every candidate of `places` has its turn.
     fn stage(
         &mut self,
@@ -184,7 +184,7 @@ impl Tour<'_, '_> {
                 }
                 let candidate = places[index];
                 let policy = &record.candidates[candidate].policy;
-                let done = self.crew.work(policy, &record.costs_us, self.plan.slice)?;
+                let done = self.threads.work(policy, &record.costs_us, self.plan.slice)?;
                 record.slices.push(Slice {
                     stage,
                     round,

@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::ValueEnum;
 use widelane_bench::machine;
 use widelane_bench::pairs::Rounds;
-use widelane_bench::speed::{self, Event, Library, Plan, UnknownAlgorithm};
+use widelane_bench::speed::{self, Library, Operation, Plan, UnknownAlgorithm};
 use widelane_cli::system;
 use widelane_cpu::Room;
 
@@ -78,7 +78,7 @@ fn algorithms_help() -> String {
 
 /// What one argument stands for.
 #[derive(Clone)]
-struct Selection(Vec<&'static Event>);
+struct Selection(Vec<&'static Operation>);
 
 fn selection(name: &str) -> Result<Selection, UnknownAlgorithm> {
     speed::select(name).map(Selection)
@@ -148,12 +148,12 @@ impl Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let programs = measure::programs()?;
     let resolved = system::policy()?;
-    let events = events(&args);
-    if events.is_empty() {
+    let operations = operations(&args);
+    if operations.is_empty() {
         bail!("--jobs counts public-key operations; name rsa, x25519, ecdsa, ecdh or ed25519");
     }
     let plan = Plan {
-        events,
+        operations,
         rooms: rooms(&args.room)?,
         sizes: ascending(&args.size),
         jobs: ascending(&args.jobs),
@@ -177,7 +177,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     {
         return Err(error.into());
     }
-    let has_theirs = plan.events.iter().any(|event| event.is_elsewhere());
+    let has_theirs = plan.operations.iter().any(|operation| operation.is_elsewhere());
     if has_theirs && plan.libraries.is_none() && args.against.is_empty() && !args.cipher_compare {
         results.note(format!(
             "Without other libraries: {RIVAL_PROGRAM} is neither beside this program nor in the \
@@ -199,14 +199,14 @@ fn ascending<T: Copy + TryInto<usize>>(numbers: &[T]) -> Vec<usize> {
 }
 
 /// What was selected, each once, in the order of the list; where jobs are counted, what has them.
-fn events(args: &Args) -> Vec<&'static Event> {
-    let selections = args.algorithms.iter().flat_map(|Selection(events)| events);
-    let selected: Vec<String> = selections.map(|event| event.path()).collect();
-    let is_wanted = |event: &&'static Event| {
-        (selected.is_empty() || selected.contains(&event.path()))
-            && (args.jobs.is_empty() || event.has_lanes())
+fn operations(args: &Args) -> Vec<&'static Operation> {
+    let selections = args.algorithms.iter().flat_map(|Selection(operations)| operations);
+    let selected: Vec<String> = selections.map(|operation| operation.path()).collect();
+    let is_wanted = |operation: &&'static Operation| {
+        (selected.is_empty() || selected.contains(&operation.path()))
+            && (args.jobs.is_empty() || operation.has_lanes())
     };
-    speed::events().filter(is_wanted).collect()
+    speed::operations().filter(is_wanted).collect()
 }
 
 fn rooms(names: &[String]) -> anyhow::Result<Vec<Room>> {

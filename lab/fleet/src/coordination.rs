@@ -33,7 +33,7 @@ pub struct Member {
     pub share: Share,
 }
 
-struct Place {
+struct Participant {
     member: Member,
     heard: Instant,
     late_s: Option<f64>,
@@ -41,18 +41,18 @@ struct Place {
     seconds: usize,
     missing: usize,
     so_far: Tally,
-    fate: Fate,
+    state: State,
 }
 
-enum Fate {
+enum State {
     Working,
     Over(Box<Outcome>),
     Gone(Duration),
 }
 
-impl Place {
+impl Participant {
     fn is_working(&self) -> bool {
-        matches!(self.fate, Fate::Working)
+        matches!(self.state, State::Working)
     }
 
     /// Whether what it counted in a second is there, or will never be.
@@ -62,8 +62,8 @@ impl Place {
 }
 
 /// All agents that take part in one run.
-pub struct Muster {
-    places: Vec<Place>,
+pub struct Coordination {
+    participants: Vec<Participant>,
     start: Instant,
     start_ns: u64,
     seconds_max: usize,
@@ -93,20 +93,20 @@ pub struct Times {
     pub ends_by: Instant,
 }
 
-impl Muster {
+impl Coordination {
     /// Before the beginning.
     pub fn new(members: Vec<Member>, times: Times) -> Self {
-        let place = |member| Place {
+        let participant = |member| Participant {
             member,
             heard: times.start,
             late_s: None,
             seconds: 0,
             missing: 0,
             so_far: Tally::new(),
-            fate: Fate::Working,
+            state: State::Working,
         };
-        Muster {
-            places: members.into_iter().map(place).collect(),
+        Coordination {
+            participants: members.into_iter().map(participant).collect(),
             start: times.start,
             start_ns: times.start_ns,
             seconds_max: times.window.as_secs_f64().ceil() as usize,
@@ -123,29 +123,32 @@ impl Muster {
     /// Processes news of an agent; ignored if the agent does not take part, or not any more.
     pub fn hear(&mut self, agent: &str, what: What, now: Instant) -> Result<(), WireError> {
         let after = now.saturating_duration_since(self.start);
-        let Some(place) = self.places.iter_mut().find(|place| place.member.id == agent) else {
+        let Some(participant) =
+            self.participants.iter_mut().find(|participant| participant.member.id == agent)
+        else {
             return Ok(());
         };
-        if !place.is_working() {
+        if !participant.is_working() {
             return Ok(());
         }
-        place.heard = place.heard.max(now);
+        participant.heard = participant.heard.max(now);
         match what {
             What::Alive => {}
             What::Began { at_ns } => {
-                let late_ns = i128::from(at_ns) - place.member.ahead_ns - i128::from(self.start_ns);
-                place.late_s = Some(late_ns as f64 / 1e9);
+                let late_ns =
+                    i128::from(at_ns) - participant.member.ahead_ns - i128::from(self.start_ns);
+                participant.late_s = Some(late_ns as f64 / 1e9);
             }
             What::Second { index, counted } => {
                 let index = index as usize;
                 let far = self.told + WAITING_MAX;
-                if index < place.seconds || index >= self.seconds_max.min(far) {
+                if index < participant.seconds || index >= self.seconds_max.min(far) {
                     return Ok(());
                 }
                 let tally = counted.tally()?;
-                place.missing += index - place.seconds;
-                place.seconds = index + 1;
-                place.so_far.add(&tally);
+                participant.missing += index - participant.seconds;
+                participant.seconds = index + 1;
+                participant.so_far.add(&tally);
                 if let Some(behind) = index.checked_sub(self.told) {
                     if self.waiting.len() <= behind {
                         self.waiting.resize_with(behind + 1, Tally::new);
@@ -163,22 +166,22 @@ impl Muster {
                 let tally = counted.tally()?;
                 let busy = if busy.is_finite() { busy.clamp(0.0, 1.0) } else { 0.0 };
                 if interrupted && !self.stopping {
-                    let agent = place.member.name.clone();
+                    let agent = participant.member.name.clone();
                     let reason = "it was stopped there".to_owned();
                     let failed = Degradation::Failed { agent, at: after, reason, kind: None };
                     self.degradations.push(failed);
-                    (place.so_far, place.missing) = (tally, 0);
-                    place.fate = Fate::Gone(after);
+                    (participant.so_far, participant.missing) = (tally, 0);
+                    participant.state = State::Gone(after);
                     return Ok(());
                 }
                 let outcome = Outcome { wall, busy, client_cpu, tally, interrupted };
-                place.fate = Fate::Over(Box::new(outcome));
+                participant.state = State::Over(Box::new(outcome));
             }
             What::Failed { reason, kind } => {
-                let agent = place.member.name.clone();
+                let agent = participant.member.name.clone();
                 let reason = wire::shown(&reason);
                 self.degradations.push(Degradation::Failed { agent, at: after, reason, kind });
-                place.fate = Fate::Gone(after);
+                participant.state = State::Gone(after);
             }
         }
         Ok(())
@@ -198,7 +201,9 @@ impl Muster {
                 self.note_deafness(since, now);
                 // They have to find the bus again, too.
                 let grace = now + SILENCE;
-                self.places.iter_mut().for_each(|place| place.heard = place.heard.max(grace));
+                self.participants
+                    .iter_mut()
+                    .for_each(|participant| participant.heard = participant.heard.max(grace));
             }
             None | Some(_) => {}
         }
@@ -219,10 +224,12 @@ impl Muster {
             self.note_deafness(since, now);
         }
         let at = now.saturating_duration_since(self.start);
-        for place in self.places.iter_mut().filter(|place| place.is_working()) {
-            if time_is_up || now.saturating_duration_since(place.heard) > SILENCE {
-                place.fate = Fate::Gone(at);
-                let Member { name: agent, share, .. } = place.member.clone();
+        for participant in
+            self.participants.iter_mut().filter(|participant| participant.is_working())
+        {
+            if time_is_up || now.saturating_duration_since(participant.heard) > SILENCE {
+                participant.state = State::Gone(at);
+                let Member { name: agent, share, .. } = participant.member.clone();
                 self.degradations.push(Degradation::Lost { agent, at, share });
             }
         }
@@ -231,7 +238,7 @@ impl Muster {
     /// The next second for which all agents have reported their counts.
     pub fn next_second(&mut self) -> Option<(usize, Tally)> {
         let index = self.told;
-        let complete = self.places.iter().all(|place| place.has_told(index));
+        let complete = self.participants.iter().all(|participant| participant.has_told(index));
         if !complete || self.waiting.is_empty() {
             return None;
         }
@@ -241,12 +248,15 @@ impl Muster {
 
     /// Whether no agent is working any more.
     pub fn is_over(&self) -> bool {
-        !self.places.iter().any(Place::is_working)
+        !self.participants.iter().any(Participant::is_working)
     }
 
     /// The agents that are still at work.
     pub fn working(&self) -> impl Iterator<Item = &Member> {
-        self.places.iter().filter(|place| place.is_working()).map(|place| &place.member)
+        self.participants
+            .iter()
+            .filter(|participant| participant.is_working())
+            .map(|participant| &participant.member)
     }
 
     /// What all did together.
@@ -254,30 +264,31 @@ impl Muster {
         let mut outcome = Outcome::blank();
         let mut degradations = self.degradations;
         let mut agents = Vec::new();
-        for place in self.places {
-            let (tally, lost) = match place.fate {
-                Fate::Over(own) => {
+        for participant in self.participants {
+            let (tally, lost) = match participant.state {
+                State::Over(own) => {
                     outcome.wall = outcome.wall.max(own.wall);
                     outcome.busy = outcome.busy.max(own.busy);
                     outcome.client_cpu = outcome.client_cpu.saturating_add(own.client_cpu);
                     outcome.interrupted |= own.interrupted;
                     (own.tally, None)
                 }
-                Fate::Gone(at) => {
-                    outcome.wall = outcome.wall.max(Duration::from_secs(place.seconds as u64));
-                    (place.so_far, Some(at))
+                State::Gone(at) => {
+                    outcome.wall =
+                        outcome.wall.max(Duration::from_secs(participant.seconds as u64));
+                    (participant.so_far, Some(at))
                 }
-                Fate::Working => unreachable!("a run is concluded when no agent works any more"),
+                State::Working => unreachable!("a run is concluded when no agent works any more"),
             };
-            if lost.is_some() && place.missing > 0 {
-                let (agent, seconds) = (place.member.name.clone(), place.missing);
+            if lost.is_some() && participant.missing > 0 {
+                let (agent, seconds) = (participant.member.name.clone(), participant.missing);
                 degradations.push(Degradation::Missing { agent, seconds });
             }
             outcome.tally.add(&tally);
             agents.push(Report {
-                name: place.member.name,
-                late_s: place.late_s,
-                clock_uncertainty_s: place.member.uncertainty.as_secs_f64(),
+                name: participant.member.name,
+                late_s: participant.late_s,
+                clock_uncertainty_s: participant.member.uncertainty.as_secs_f64(),
                 handshakes: tally.handshakes(),
                 failed_there: tally.errors.get(&ErrorKind::System).copied().unwrap_or(0),
                 lost_s: lost.map(|at| at.as_secs_f64()),
@@ -296,7 +307,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn muster(start: Instant, count: usize) -> Muster {
+    fn coordination(start: Instant, count: usize) -> Coordination {
         let member = |index: usize| Member {
             id: format!("id{index}"),
             name: format!("agent{index}"),
@@ -311,7 +322,7 @@ mod tests {
             threads: 4,
             ends_by: start + 20 * SECOND,
         };
-        Muster::new((0..count).map(member).collect(), times)
+        Coordination::new((0..count).map(member).collect(), times)
     }
 
     /// Latencies that spread over five decades, another for each seed.
@@ -350,15 +361,15 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_all_latencies_together() {
         let start = Instant::now();
-        let mut muster = muster(start, 4);
+        let mut coordination = coordination(start, 4);
         let mut all = Histogram::<u64>::new_from(&Tally::new().latency_ns);
         for index in 0..4 {
             let own = latencies(index);
             own.iter().for_each(|latency| all.record(*latency).unwrap());
-            muster.hear(&format!("id{index}"), over(&tally(&own)), start).unwrap();
+            coordination.hear(&format!("id{index}"), over(&tally(&own)), start).unwrap();
         }
-        assert!(muster.is_over());
-        let directed = muster.conclude();
+        assert!(coordination.is_over());
+        let directed = coordination.conclude();
         assert_eq!(directed.outcome.tally.full, 4000);
         assert_eq!(directed.outcome.client_cpu, 4 * SECOND);
         assert_eq!(directed.outcome.tally.latency_ns, all);
@@ -372,41 +383,44 @@ mod tests {
     #[test]
     fn seconds_are_told_once_all_have_told_them() {
         let start = Instant::now();
-        let mut muster = muster(start, 2);
+        let mut coordination = coordination(start, 2);
         let one = tally(&latencies(1));
-        muster.hear("id0", second(0, &one), start).unwrap();
-        muster.hear("id0", second(1, &one), start).unwrap();
-        assert!(muster.next_second().is_none());
-        muster.hear("id1", second(0, &one), start).unwrap();
-        let (index, both) = muster.next_second().expect("both have told");
+        coordination.hear("id0", second(0, &one), start).unwrap();
+        coordination.hear("id0", second(1, &one), start).unwrap();
+        assert!(coordination.next_second().is_none());
+        coordination.hear("id1", second(0, &one), start).unwrap();
+        let (index, both) = coordination.next_second().expect("both have told");
         assert_eq!((index, both.full), (0, 2000));
-        assert!(muster.next_second().is_none());
+        assert!(coordination.next_second().is_none());
         // What is told twice, or beyond the window, or by a stranger, counts nothing.
-        muster.hear("id0", second(1, &one), start).unwrap();
-        muster.hear("id1", second(10, &one), start).unwrap();
-        muster.hear("nobody", second(1, &one), start).unwrap();
-        muster.hear("id1", second(1, &one), start).unwrap();
-        assert_eq!(muster.next_second().map(|(index, both)| (index, both.full)), Some((1, 2000)));
+        coordination.hear("id0", second(1, &one), start).unwrap();
+        coordination.hear("id1", second(10, &one), start).unwrap();
+        coordination.hear("nobody", second(1, &one), start).unwrap();
+        coordination.hear("id1", second(1, &one), start).unwrap();
+        assert_eq!(
+            coordination.next_second().map(|(index, both)| (index, both.full)),
+            Some((1, 2000))
+        );
     }
 
     #[test]
     fn who_is_silent_is_lost_within_a_second_and_what_he_counted_stays() {
         let start = Instant::now();
-        let mut muster = muster(start, 2);
+        let mut coordination = coordination(start, 2);
         let one = tally(&latencies(1));
-        muster
+        coordination
             .hear("id1", What::Began { at_ns: 1_000_000_000 - 5_000_000 + 3_000 }, start)
             .unwrap();
-        muster.hear("id1", second(0, &one), start + SECOND).unwrap();
-        muster.hear("id1", second(2, &one), start + 3 * SECOND).unwrap();
-        muster.hear("id0", What::Alive, start + 4 * SECOND).unwrap();
-        muster.patrol(start + 4 * SECOND);
-        assert!(!muster.is_over());
+        coordination.hear("id1", second(0, &one), start + SECOND).unwrap();
+        coordination.hear("id1", second(2, &one), start + 3 * SECOND).unwrap();
+        coordination.hear("id0", What::Alive, start + 4 * SECOND).unwrap();
+        coordination.patrol(start + 4 * SECOND);
+        assert!(!coordination.is_over());
         // Too late.
-        muster.hear("id1", over(&one), start + 4 * SECOND).unwrap();
-        muster.hear("id0", over(&one), start + 10 * SECOND).unwrap();
-        assert!(muster.is_over());
-        let directed = muster.conclude();
+        coordination.hear("id1", over(&one), start + 4 * SECOND).unwrap();
+        coordination.hear("id0", over(&one), start + 10 * SECOND).unwrap();
+        assert!(coordination.is_over());
+        let directed = coordination.conclude();
         assert_eq!(directed.outcome.tally.full, 3000);
         assert_eq!(directed.agents[1].lost_s, Some(4.0));
         assert!((directed.agents[1].late_s.unwrap() - 3e-6).abs() < 1e-9);
@@ -426,7 +440,7 @@ mod tests {
             what => what,
         };
         let start = Instant::now();
-        let mut left = muster(start, 2);
+        let mut left = coordination(start, 2);
         left.hear("id0", stopped(), start + SECOND).unwrap();
         left.hear("id1", over(&one), start + 10 * SECOND).unwrap();
         let directed = left.conclude();
@@ -434,7 +448,7 @@ mod tests {
         assert_eq!((directed.outcome.tally.full, directed.agents[0].lost_s), (2000, Some(1.0)));
         let told: Vec<_> = directed.degradations.iter().map(ToString::to_string).collect();
         assert_eq!(told, ["agent agent0 gave up after 1.0 s: it was stopped there"]);
-        let mut asked = muster(start, 1);
+        let mut asked = coordination(start, 1);
         asked.stop();
         asked.hear("id0", stopped(), start + SECOND).unwrap();
         let directed = asked.conclude();
@@ -444,38 +458,38 @@ mod tests {
     #[test]
     fn nobody_is_lost_while_the_bus_is_away() {
         let start = Instant::now();
-        let mut muster = muster(start, 1);
-        muster.set_deaf(true, start + SECOND);
-        muster.patrol(start + 4 * SECOND);
-        muster.set_deaf(false, start + 5 * SECOND);
-        muster.patrol(start + 5 * SECOND + SILENCE);
-        assert!(!muster.is_over());
-        muster.hear("id0", over(&Tally::new()), start + 6 * SECOND).unwrap();
+        let mut coordination = coordination(start, 1);
+        coordination.set_deaf(true, start + SECOND);
+        coordination.patrol(start + 4 * SECOND);
+        coordination.set_deaf(false, start + 5 * SECOND);
+        coordination.patrol(start + 5 * SECOND + SILENCE);
+        assert!(!coordination.is_over());
+        coordination.hear("id0", over(&Tally::new()), start + 6 * SECOND).unwrap();
         let deaf = Degradation::Deaf { at: SECOND, lasted: 4 * SECOND };
-        assert_eq!(muster.conclude().degradations, [deaf]);
+        assert_eq!(coordination.conclude().degradations, [deaf]);
     }
 
     #[test]
     fn a_bus_that_never_comes_back_does_not_hold_up_the_end() {
         let start = Instant::now();
-        let mut muster = muster(start, 2);
-        muster.set_deaf(true, start + SECOND);
-        muster.patrol(start + 20 * SECOND);
-        assert!(muster.is_over());
-        assert_eq!(muster.conclude().degradations.len(), 3);
+        let mut coordination = coordination(start, 2);
+        coordination.set_deaf(true, start + SECOND);
+        coordination.patrol(start + 20 * SECOND);
+        assert!(coordination.is_over());
+        assert_eq!(coordination.conclude().degradations.len(), 3);
     }
 
     #[test]
     fn a_search_goes_by_whole_loads_only() {
         let start = Instant::now();
         let ended = |what: Option<What>| {
-            let mut muster = muster(start, 2);
-            muster.hear("id0", over(&tally(&latencies(1))), start).unwrap();
+            let mut coordination = coordination(start, 2);
+            coordination.hear("id0", over(&tally(&latencies(1))), start).unwrap();
             if let Some(what) = what {
-                muster.hear("id1", what, start).unwrap();
+                coordination.hear("id1", what, start).unwrap();
             }
-            muster.patrol(start + 20 * SECOND);
-            muster.conclude()
+            coordination.patrol(start + 20 * SECOND);
+            coordination.conclude()
         };
         let all = ended(Some(over(&tally(&latencies(2))))).whole(false).unwrap();
         assert_eq!((all.tally.full, all.tally.failures()), (2000, 0));
@@ -500,7 +514,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_and_does_not_end_the_director() {
         let start = Instant::now();
-        let mut muster = muster(start, 2);
+        let mut coordination = coordination(start, 2);
         let told = |wall, client_cpu, full| {
             let tally = Tally { full, resumed: full, due: full, ..Tally::new() };
             let counted = Counted::of(&tally);
@@ -509,16 +523,16 @@ mod tests {
         for (wall, client_cpu) in
             [(Duration::MAX, SECOND), (SECOND, Duration::MAX), (21 * SECOND, SECOND)]
         {
-            assert!(muster.hear("id0", told(wall, client_cpu, 1), start).is_err());
+            assert!(coordination.hear("id0", told(wall, client_cpu, 1), start).is_err());
         }
         // As much as each may tell, second by second; no sum of it is beyond all numbers.
         let most = Tally { full: 1 << 53, resumed: 1 << 53, due: 1 << 53, ..Tally::new() };
         for index in 0..10 {
-            muster.hear("id1", second(index, &most), start).unwrap();
+            coordination.hear("id1", second(index, &most), start).unwrap();
         }
-        muster.hear("id0", told(20 * SECOND, 80 * SECOND, 1 << 53), start).unwrap();
-        muster.patrol(start + 20 * SECOND);
-        let directed = muster.conclude();
+        coordination.hear("id0", told(20 * SECOND, 80 * SECOND, 1 << 53), start).unwrap();
+        coordination.patrol(start + 20 * SECOND);
+        let directed = coordination.conclude();
         assert_eq!(directed.outcome.client_cpu, 80 * SECOND);
         assert_eq!(directed.outcome.tally.handshakes(), 22 << 53);
         assert!(directed.outcome.busy <= 1.0);
@@ -530,10 +544,10 @@ mod tests {
     #[test]
     fn reasons_are_fit_to_be_shown() {
         let start = Instant::now();
-        let mut muster = muster(start, 1);
+        let mut coordination = coordination(start, 1);
         let reason = format!("\u{1b}[2J{}", "x".repeat(10_000));
-        muster.hear("id0", What::Failed { reason, kind: None }, start).unwrap();
-        let directed = muster.conclude();
+        coordination.hear("id0", What::Failed { reason, kind: None }, start).unwrap();
+        let directed = coordination.conclude();
         let [Degradation::Failed { reason, .. }] = &directed.degradations[..] else {
             panic!("{:?}", directed.degradations)
         };

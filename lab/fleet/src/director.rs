@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use widelane_loadgen::{Outcome, Pace, Tally};
 
 use crate::bus::{Bus, FleetError, Joined, broken, leave};
-use crate::coordination::{BEAT, Member, Muster, SILENCE, Times};
+use crate::coordination::{BEAT, Coordination, Member, SILENCE, Times};
 use crate::directed::Directed;
 use crate::specification::Specification;
 use crate::wire::{self, Answer, Hello, News, Order, WireError};
@@ -149,8 +149,8 @@ impl UnderDirection<'_> {
         let ends_by = start + specification.length() + AFTERMATH;
         let threads = specification.course.threads;
         let times = Times { start, start_ns, window, threads, ends_by };
-        let muster = self.follow(news, Muster::new(members, times), second).await?;
-        Ok(muster.conclude())
+        let coordination = self.follow(news, Coordination::new(members, times), second).await?;
+        Ok(coordination.conclude())
     }
 
     fn client(&self) -> &Client {
@@ -224,39 +224,39 @@ impl UnderDirection<'_> {
     async fn follow(
         &mut self,
         mut news: Subscriber,
-        mut muster: Muster,
+        mut coordination: Coordination,
         mut second: impl FnMut(usize, &Tally),
-    ) -> Result<Muster, FleetError> {
+    ) -> Result<Coordination, FleetError> {
         let mut tick = interval(BEAT);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = false;
-        while !muster.is_over() {
+        while !coordination.is_over() {
             tokio::select! {
                 Some(message) = news.next() => {
                     // Whoever sends what cannot be read falls silent by that.
                     if let Ok(News { agent, what }) = wire::decode(&message.payload) {
-                        let _ = muster.hear(&agent, what, Instant::now());
+                        let _ = coordination.hear(&agent, what, Instant::now());
                     }
                 }
                 Ok(()) = self.joined.up.changed() => {
                     let up = *self.joined.up.borrow_and_update();
-                    muster.set_deaf(!up, Instant::now());
+                    coordination.set_deaf(!up, Instant::now());
                 }
                 _ = tick.tick() => {
-                    muster.patrol(Instant::now());
+                    coordination.patrol(Instant::now());
                     self.beat().await?;
                     if self.stop.load(Ordering::Relaxed) && !stopping {
                         stopping = true;
-                        muster.stop();
-                        self.stop_all(muster.working()).await?;
+                        coordination.stop();
+                        self.stop_all(coordination.working()).await?;
                     }
                 }
             }
-            while let Some((index, tally)) = muster.next_second() {
+            while let Some((index, tally)) = coordination.next_second() {
                 second(index, &tally);
             }
         }
-        Ok(muster)
+        Ok(coordination)
     }
 
     /// Says that somebody still wants the load.

@@ -11,22 +11,22 @@ use widelane_cpu::{Policy, Room};
 use widelane_crypto::aead::{self, Aead, Algorithm, Key, NONCE_BYTES, Outcome, SealJob, TAG_BYTES};
 
 use super::SpeedError;
-use super::contest::{Contest, MANY, Ours, Runner, in_turn};
-use super::event::Event;
+use super::benchmark::{Benchmark, MANY, Ours, Runner, in_turn};
 use super::evp::{self, Provider, Records, Way};
+use super::operation::Operation;
 
-macro_rules! events {
+macro_rules! operations {
     ($($name:literal: $algorithm:expr;)+) => {
         &[$(
-            Event::of_messages($name, "seal", |size| seal($algorithm, size)),
-            Event::of_messages($name, "open", |size| open($algorithm, size)),
-            Event::of_messages($name, "seal-many", |size| seal_many($algorithm, size)),
+            Operation::of_messages($name, "seal", |size| seal($algorithm, size)),
+            Operation::of_messages($name, "open", |size| open($algorithm, size)),
+            Operation::of_messages($name, "seal-many", |size| seal_many($algorithm, size)),
         )+]
     };
 }
 
 /// What is timed here.
-pub static EVENTS: &[Event] = events! {
+pub static OPERATIONS: &[Operation] = operations! {
     "aes-128-gcm": Algorithm::Aes128Gcm;
     "aes-192-gcm": Algorithm::Aes192Gcm;
     "aes-256-gcm": Algorithm::Aes256Gcm;
@@ -39,17 +39,17 @@ const NONCE: [u8; NONCE_BYTES] = [7; NONCE_BYTES];
 const AAD: [u8; 13] = [1; 13];
 
 /// Sealing, one message at a time.
-fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     Ok(Box::new(Message { algorithm, size, task: Task::Seal }))
 }
 
 /// Sealing [`MANY`] messages at once.
-fn seal_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn seal_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     Ok(Box::new(Message { algorithm, size, task: Task::SealMany }))
 }
 
 /// Opening, one message at a time.
-fn open(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn open(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     let message = Message { algorithm, size, task: Task::Seal };
     let mut sealed = vec![0; size + TAG_BYTES];
     let mut tag = || {
@@ -141,7 +141,7 @@ impl Message {
     }
 }
 
-impl Contest for Message {
+impl Benchmark for Message {
     fn output_len(&self) -> usize {
         match self.task {
             Task::Seal | Task::SealMany => self.size + TAG_BYTES,

@@ -16,15 +16,15 @@ use widelane_crypto::cbc_hmac::{
 use widelane_crypto::digest;
 
 use super::SpeedError;
-use super::contest::{Contest, MANY, Ours, Runner, in_turn};
-use super::event::Event;
+use super::benchmark::{Benchmark, MANY, Ours, Runner, in_turn};
 use super::evp::{self, HEADER, Provider, Stitched, Way};
+use super::operation::Operation;
 
-macro_rules! events {
+macro_rules! operations {
     ($($name:literal: $algorithm:expr;)+) => {
         &[$(
-            Event::of_records($name, "seal", RECORD_TEXT_BYTES_MAX, |size| seal($algorithm, size)),
-            Event::of_records($name, "seal-many", RECORD_TEXT_BYTES_MAX, |size| {
+            Operation::of_records($name, "seal", RECORD_TEXT_BYTES_MAX, |size| seal($algorithm, size)),
+            Operation::of_records($name, "seal-many", RECORD_TEXT_BYTES_MAX, |size| {
                 many($algorithm, size)
             }),
         )+]
@@ -32,7 +32,7 @@ macro_rules! events {
 }
 
 /// What is timed here.
-pub static EVENTS: &[Event] = events! {
+pub static OPERATIONS: &[Operation] = operations! {
     "aes-128-cbc-hmac-sha1": Algorithm::Aes128Sha1;
     "aes-128-cbc-hmac-sha256": Algorithm::Aes128Sha256;
     "aes-256-cbc-hmac-sha256": Algorithm::Aes256Sha256;
@@ -45,12 +45,12 @@ pub const RECORD_TEXT_BYTES_MAX: usize = 1 << 14;
 const OUR_HEADER: Header = Header { sequence: 1, kind: 23, version: 0x0303 };
 
 /// Sealing, one record at a time.
-fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn seal(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     Ok(Box::new(Records { algorithm, size, count: 1 }))
 }
 
 /// Sealing [`MANY`] records at once.
-fn many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     Ok(Box::new(Records { algorithm, size, count: MANY }))
 }
 
@@ -115,7 +115,7 @@ impl Records {
     }
 }
 
-impl Contest for Records {
+impl Benchmark for Records {
     fn output_len(&self) -> usize {
         Stitched::record_bytes(self.size, self.algorithm.tag_bytes())
     }

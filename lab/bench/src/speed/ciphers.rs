@@ -11,9 +11,9 @@ use openssl::error::ErrorStack;
 use widelane_crypto::aead::{NONCE_BYTES, TAG_BYTES};
 use widelane_results::{Pair, Results, Row, Status};
 
-use super::contest::{Runner, in_turn};
+use super::benchmark::{Runner, in_turn};
 use super::evp::{Records, Stitched, Way, default_cipher};
-use super::heat::{Heat, Subject, Timed, Who};
+use super::interleaved::{Implementation, Interleaved, Subject, Timed};
 use super::rows::{cycles, per_second};
 use super::{Plan, SpeedError, stay_on_this_cpu};
 use crate::Observer;
@@ -66,23 +66,27 @@ pub fn run(
         let scenario = format!("cipher-compare/{size}");
         observer.began(&scenario);
         let mut subjects = vec![
-            (Who::Openssl, gcm(&openssl(GCM)?, size)?),
-            (Who::OpensslCbc, cbc_hmac(&openssl(CBC_HMAC)?, size)?),
+            (Implementation::Openssl, gcm(&openssl(GCM)?, size)?),
+            (Implementation::OpensslCbc, cbc_hmac(&openssl(CBC_HMAC)?, size)?),
         ];
-        let mut precise = vec![(Who::Openssl, Who::OpensslCbc)];
+        let mut precise = vec![(Implementation::Openssl, Implementation::OpensslCbc)];
         match &provider {
             Ok(provider) => {
-                subjects.push((Who::Provider, gcm(&provider.preferred(GCM)?, size)?));
-                subjects.push((Who::ProviderCbc, cbc_hmac(&provider.preferred(CBC_HMAC)?, size)?));
-                precise.push((Who::Provider, Who::ProviderCbc));
+                subjects.push((Implementation::Provider, gcm(&provider.preferred(GCM)?, size)?));
+                subjects.push((
+                    Implementation::ProviderCbc,
+                    cbc_hmac(&provider.preferred(CBC_HMAC)?, size)?,
+                ));
+                precise.push((Implementation::Provider, Implementation::ProviderCbc));
             }
             Err(reason) => results.rows.push(missing(&scenario, reason)),
         }
         let blank = vec![vec![0; Stitched::record_bytes(size, MAC_KEY.len())]];
         check(&scenario, &mut subjects, &blank)?;
-        let subjects =
-            subjects.into_iter().map(|(who, run)| Subject { who, timed: Timed::Here(run) });
-        let mut heat = Heat {
+        let subjects = subjects
+            .into_iter()
+            .map(|(implementation, run)| Subject { implementation, timed: Timed::Here(run) });
+        let mut interleaved = Interleaved {
             scenario: &scenario,
             subjects: subjects.collect(),
             outputs: blank,
@@ -91,11 +95,11 @@ pub fn run(
             precise,
             clock: &clock,
         };
-        let mut pairs = heat.rounds(stop, observer)?;
-        let who = heat.who();
-        drop(heat);
+        let mut pairs = interleaved.rounds(stop, observer)?;
+        let implementations = interleaved.implementations();
+        drop(interleaved);
         super::confirm(&mut clock, &mut pairs, &scenario, results);
-        write_rows(&scenario, size, &who, &pairs, &mut results.rows);
+        write_rows(&scenario, size, &implementations, &pairs, &mut results.rows);
         results.pairs.extend(pairs);
         results.duration_s = began.elapsed().as_secs_f64();
         observer.ended(results);
@@ -121,17 +125,25 @@ fn cbc_hmac(cipher: &Cipher, size: usize) -> Result<Runner<'static>, ErrorStack>
 /// Makes sure that both ciphers of our provider make of a `blank` record what OpenSSL's make.
 fn check(
     scenario: &str,
-    subjects: &mut [(Who, Runner<'static>)],
+    subjects: &mut [(Implementation, Runner<'static>)],
     blank: &[Vec<u8>],
 ) -> Result<(), SpeedError> {
     let mut sealed = Vec::new();
-    for (who, run) in subjects {
+    for (implementation, run) in subjects {
         let mut outputs = blank.to_vec();
         run(&mut outputs)?;
-        sealed.push((*who, outputs));
+        sealed.push((*implementation, outputs));
     }
-    let of = |wanted: Who| sealed.iter().find(|(who, _)| *who == wanted).map(|(_, record)| record);
-    for (ours, openssl) in [(Who::Provider, Who::Openssl), (Who::ProviderCbc, Who::OpensslCbc)] {
+    let of = |wanted: Implementation| {
+        sealed
+            .iter()
+            .find(|(implementation, _)| *implementation == wanted)
+            .map(|(_, record)| record)
+    };
+    for (ours, openssl) in [
+        (Implementation::Provider, Implementation::Openssl),
+        (Implementation::ProviderCbc, Implementation::OpensslCbc),
+    ] {
         if of(ours).is_some_and(|record| Some(record) != of(openssl)) {
             let (room, scenario) = (ours.label(), scenario.to_owned());
             return Err(SpeedError::Wrong { room, scenario });
@@ -145,7 +157,7 @@ fn missing(scenario: &str, reason: &str) -> Row {
     let (metric, unit) = CIPHER_RATIO;
     Row {
         scenario: scenario.to_owned(),
-        subject: Who::Provider.subject().to_owned(),
+        subject: Implementation::Provider.subject().to_owned(),
         metric: metric.to_owned(),
         unit: unit.to_owned(),
         status: Status::NotApplicable,
@@ -154,23 +166,35 @@ fn missing(scenario: &str, reason: &str) -> Row {
     }
 }
 
-fn write_rows(scenario: &str, size: usize, all: &[Who], pairs: &[Pair], rows: &mut Vec<Row>) {
-    let row =
-        |scenario: &str, who: Who, (metric, unit): (&str, &str), value, basis: &Basis<'_>| Row {
-            scenario: scenario.to_owned(),
-            subject: who.subject().to_owned(),
-            metric: metric.to_owned(),
-            unit: unit.to_owned(),
-            value,
-            status: basis.status(),
-            reason: basis.objection.clone(),
-            ..Row::default()
-        };
-    for (gcm, cbc) in [(Who::Openssl, Who::OpensslCbc), (Who::Provider, Who::ProviderCbc)] {
+fn write_rows(
+    scenario: &str,
+    size: usize,
+    all: &[Implementation],
+    pairs: &[Pair],
+    rows: &mut Vec<Row>,
+) {
+    let row = |scenario: &str,
+               implementation: Implementation,
+               (metric, unit): (&str, &str),
+               value,
+               basis: &Basis<'_>| Row {
+        scenario: scenario.to_owned(),
+        subject: implementation.subject().to_owned(),
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        value,
+        status: basis.status(),
+        reason: basis.objection.clone(),
+        ..Row::default()
+    };
+    for (gcm, cbc) in [
+        (Implementation::Openssl, Implementation::OpensslCbc),
+        (Implementation::Provider, Implementation::ProviderCbc),
+    ] {
         if !all.contains(&gcm) {
             continue;
         }
-        let both = [gcm, cbc].map(Who::label);
+        let both = [gcm, cbc].map(Implementation::label);
         let basis = pairs::basis(pairs, &both);
         let ratio = stats::ratio(&basis.both(both, per_second));
         rows.push(Row {
@@ -178,10 +202,10 @@ fn write_rows(scenario: &str, size: usize, all: &[Who], pairs: &[Pair], rows: &m
             ratio_high: ratio.and_then(|ratio| ratio.high()),
             ..row(scenario, gcm, CIPHER_RATIO, ratio.map(|ratio| ratio.value), &basis)
         });
-        for (who, cipher) in [(gcm, GCM), (cbc, CBC_HMAC)] {
-            let basis = pairs::basis(pairs, &[who.label()]);
-            let per_byte =
-                median(&basis.values(who.label(), cycles)).map(|cycles| cycles / size as f64);
+        for (implementation, cipher) in [(gcm, GCM), (cbc, CBC_HMAC)] {
+            let basis = pairs::basis(pairs, &[implementation.label()]);
+            let per_byte = median(&basis.values(implementation.label(), cycles))
+                .map(|cycles| cycles / size as f64);
             let path = format!("{}/record/{size}", cipher.to_lowercase());
             rows.push(row(&path, gcm, CYCLES_PER_BYTE, per_byte, &basis));
         }
@@ -201,8 +225,13 @@ mod tests {
             })
         };
         let all = |ours: u8| {
-            [(Who::Openssl, 1), (Who::OpensslCbc, 2), (Who::Provider, 1), (Who::ProviderCbc, ours)]
-                .map(|(who, byte)| (who, sealing(byte)))
+            [
+                (Implementation::Openssl, 1),
+                (Implementation::OpensslCbc, 2),
+                (Implementation::Provider, 1),
+                (Implementation::ProviderCbc, ours),
+            ]
+            .map(|(implementation, byte)| (implementation, sealing(byte)))
         };
         let blank = vec![vec![0; 32]];
         check("s", &mut all(2), &blank).unwrap();

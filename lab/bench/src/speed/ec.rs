@@ -13,20 +13,20 @@ use widelane_crypto::ec::{
     Curve, DeriveJob, Ec, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob, VerifyJob,
 };
 
-use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn, kernel_for};
-use super::event::Event;
+use super::benchmark::{Benchmark, LANES_MAX, Ours, Runner, in_turn, kernel_for};
+use super::operation::Operation;
 use super::{ACCEPTED, REFUSED, SPOILED_LANE, SpeedError};
 
 /// What is timed here.
-pub static EVENTS: &[Event] = &[
-    Event::in_lanes("ecdsa-p256", "sign", || Ok(Box::new(Sign::new(Curve::P256)?))),
-    Event::in_lanes("ecdsa-p256", "verify", || Ok(Box::new(Verify::new(Curve::P256)?))),
-    Event::in_lanes("ecdsa-p384", "sign", || Ok(Box::new(Sign::new(Curve::P384)?))),
-    Event::in_lanes("ecdsa-p384", "verify", || Ok(Box::new(Verify::new(Curve::P384)?))),
-    Event::in_lanes("ecdh-p256", "derive", || Ok(Box::new(Derive::new(Curve::P256)?))),
-    Event::in_lanes("ecdh-p256", "generate", || Ok(Box::new(Generate::new(Curve::P256)?))),
-    Event::in_lanes("ecdh-p384", "derive", || Ok(Box::new(Derive::new(Curve::P384)?))),
-    Event::in_lanes("ecdh-p384", "generate", || Ok(Box::new(Generate::new(Curve::P384)?))),
+pub static OPERATIONS: &[Operation] = &[
+    Operation::in_lanes("ecdsa-p256", "sign", || Ok(Box::new(Sign::new(Curve::P256)?))),
+    Operation::in_lanes("ecdsa-p256", "verify", || Ok(Box::new(Verify::new(Curve::P256)?))),
+    Operation::in_lanes("ecdsa-p384", "sign", || Ok(Box::new(Sign::new(Curve::P384)?))),
+    Operation::in_lanes("ecdsa-p384", "verify", || Ok(Box::new(Verify::new(Curve::P384)?))),
+    Operation::in_lanes("ecdh-p256", "derive", || Ok(Box::new(Derive::new(Curve::P256)?))),
+    Operation::in_lanes("ecdh-p256", "generate", || Ok(Box::new(Generate::new(Curve::P256)?))),
+    Operation::in_lanes("ecdh-p384", "derive", || Ok(Box::new(Derive::new(Curve::P384)?))),
+    Operation::in_lanes("ecdh-p384", "generate", || Ok(Box::new(Generate::new(Curve::P384)?))),
 ];
 
 const fn nid(curve: Curve) -> Nid {
@@ -95,7 +95,7 @@ impl Sign {
     }
 }
 
-impl Contest for Sign {
+impl Benchmark for Sign {
     fn output_len(&self) -> usize {
         2 * self.curve.bytes()
     }
@@ -172,7 +172,7 @@ impl Verify {
     }
 }
 
-impl Contest for Verify {
+impl Benchmark for Verify {
     fn output_len(&self) -> usize {
         1
     }
@@ -238,7 +238,7 @@ impl Derive {
     }
 }
 
-impl Contest for Derive {
+impl Benchmark for Derive {
     fn output_len(&self) -> usize {
         self.curve.bytes()
     }
@@ -281,7 +281,7 @@ impl Generate {
     }
 }
 
-impl Contest for Generate {
+impl Benchmark for Generate {
     fn output_len(&self) -> usize {
         1 + 2 * self.curve.bytes()
     }

@@ -6,14 +6,14 @@ use openssl::sign::{Signer, Verifier};
 use widelane_cpu::Policy;
 use widelane_crypto::ed25519::{Ed25519, Outcome, SignJob, SigningKey, VerifyJob};
 
-use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
-use super::event::Event;
+use super::benchmark::{Benchmark, LANES_MAX, Ours, Runner, in_turn};
+use super::operation::Operation;
 use super::{ACCEPTED, REFUSED, SPOILED_LANE, array, array_mut};
 
 /// What is timed here.
-pub static EVENTS: &[Event] = &[
-    Event::in_lanes("ed25519", "sign", || Ok(Box::new(Sign::new()?))),
-    Event::in_lanes("ed25519", "verify", || Ok(Box::new(Verify::new()?))),
+pub static OPERATIONS: &[Operation] = &[
+    Operation::in_lanes("ed25519", "sign", || Ok(Box::new(Sign::new()?))),
+    Operation::in_lanes("ed25519", "verify", || Ok(Box::new(Verify::new()?))),
 ];
 
 /// As long as what TLS 1.3 signs, nearly.
@@ -56,7 +56,7 @@ impl Sign {
     }
 }
 
-impl Contest for Sign {
+impl Benchmark for Sign {
     fn output_len(&self) -> usize {
         64
     }
@@ -109,7 +109,7 @@ impl Verify {
     }
 }
 
-impl Contest for Verify {
+impl Benchmark for Verify {
     fn output_len(&self) -> usize {
         1
     }

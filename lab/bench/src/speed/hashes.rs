@@ -9,24 +9,24 @@ use widelane_crypto::digest::{Algorithm, Digest, Hash};
 use widelane_crypto::mac::{self, Hmac, TagJob, tag_many};
 
 use super::SpeedError;
-use super::contest::{Contest, MANY, Ours, Runner, in_turn};
-use super::event::Event;
+use super::benchmark::{Benchmark, MANY, Ours, Runner, in_turn};
 use super::evp::Tags;
+use super::operation::Operation;
 
-macro_rules! events {
+macro_rules! operations {
     ($($name:literal: $algorithm:expr;)+) => {
         &[$(
-            Event::of_messages($name, "digest", |size| digest($algorithm, size)),
-            Event::of_messages($name, "digest-many", |size| digest_many($algorithm, size)),
+            Operation::of_messages($name, "digest", |size| digest($algorithm, size)),
+            Operation::of_messages($name, "digest-many", |size| digest_many($algorithm, size)),
         )+ $(
-            Event::of_messages(concat!("hmac-", $name), "tag", |size| tag($algorithm, size)),
-            Event::of_messages(concat!("hmac-", $name), "tag-many", |size| tags($algorithm, size)),
+            Operation::of_messages(concat!("hmac-", $name), "tag", |size| tag($algorithm, size)),
+            Operation::of_messages(concat!("hmac-", $name), "tag-many", |size| tags($algorithm, size)),
         )+]
     };
 }
 
 /// What is timed here.
-pub static EVENTS: &[Event] = events! {
+pub static OPERATIONS: &[Operation] = operations! {
     "sha-1": Algorithm::Sha1;
     "sha-256": Algorithm::Sha256;
     "sha-384": Algorithm::Sha384;
@@ -37,22 +37,22 @@ pub static EVENTS: &[Event] = events! {
 const KEY: [u8; 32] = [9; 32];
 
 /// Hashing one message.
-fn digest(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn digest(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     Ok(Box::new(Messages::new(algorithm, Task::Digest, size, 1)))
 }
 
 /// Hashing [`MANY`] messages at once.
-fn digest_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn digest_many(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     Ok(Box::new(Messages::new(algorithm, Task::Digest, size, MANY)))
 }
 
 /// The tag of one message, under a key that is set up beforehand.
-fn tag(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn tag(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     Ok(Box::new(Messages::new(algorithm, Task::Tag, size, 1)))
 }
 
 /// The tags of [`MANY`] messages at once.
-fn tags(algorithm: Algorithm, size: usize) -> Result<Box<dyn Contest>, SpeedError> {
+fn tags(algorithm: Algorithm, size: usize) -> Result<Box<dyn Benchmark>, SpeedError> {
     Ok(Box::new(Messages::new(algorithm, Task::Tag, size, MANY)))
 }
 
@@ -122,7 +122,7 @@ fn many(key: &mac::Key, messages: &[&[u8]], tags: &mut [Digest]) {
     }
 }
 
-impl Contest for Messages {
+impl Benchmark for Messages {
     fn output_len(&self) -> usize {
         self.algorithm.digest_bytes()
     }

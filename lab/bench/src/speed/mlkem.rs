@@ -10,44 +10,44 @@ use widelane_crypto::mlkem::{
     SEED_BYTES, SHARED_BYTES, Workspace,
 };
 
-use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
-use super::event::Event;
+use super::benchmark::{Benchmark, LANES_MAX, Ours, Runner, in_turn};
+use super::operation::Operation;
 use super::{SpeedError, kem};
 
-macro_rules! events {
+macro_rules! operations {
     ($($name:literal: $set:expr;)+) => {
         &[$(
-            Event::in_lanes($name, "generate", || generate($set)).also_elsewhere(),
-            Event::in_lanes($name, "encapsulate", || encapsulate($set)).also_elsewhere(),
-            Event::in_lanes($name, "decapsulate", || decapsulate($set)).also_elsewhere(),
+            Operation::in_lanes($name, "generate", || generate($set)).also_elsewhere(),
+            Operation::in_lanes($name, "encapsulate", || encapsulate($set)).also_elsewhere(),
+            Operation::in_lanes($name, "decapsulate", || decapsulate($set)).also_elsewhere(),
         )+]
     };
 }
 
 /// What is timed here.
-pub static EVENTS: &[Event] = events! {
+pub static OPERATIONS: &[Operation] = operations! {
     "ml-kem-512": ParameterSet::MlKem512;
     "ml-kem-768": ParameterSet::MlKem768;
     "ml-kem-1024": ParameterSet::MlKem1024;
 };
 
 /// Key pairs, each made of a seed.
-fn generate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
-    Ok(Box::new(Jobs::new(set, Operation::Generate)))
+fn generate(set: ParameterSet) -> Result<Box<dyn Benchmark>, SpeedError> {
+    Ok(Box::new(Jobs::new(set, Step::Generate)))
 }
 
 /// Shared secrets, each for the bytes of a key.
-fn encapsulate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
-    Ok(Box::new(Jobs::new(set, Operation::Encapsulate)))
+fn encapsulate(set: ParameterSet) -> Result<Box<dyn Benchmark>, SpeedError> {
+    Ok(Box::new(Jobs::new(set, Step::Encapsulate)))
 }
 
 /// The secrets of ciphertexts.
-fn decapsulate(set: ParameterSet) -> Result<Box<dyn Contest>, SpeedError> {
-    Ok(Box::new(Jobs::new(set, Operation::Decapsulate)))
+fn decapsulate(set: ParameterSet) -> Result<Box<dyn Benchmark>, SpeedError> {
+    Ok(Box::new(Jobs::new(set, Step::Decapsulate)))
 }
 
 #[derive(Clone, Copy)]
-enum Operation {
+enum Step {
     Generate,
     Encapsulate,
     Decapsulate,
@@ -58,7 +58,7 @@ const MESSAGE: [u8; SHARED_BYTES] = [7; SHARED_BYTES];
 
 struct Jobs {
     set: ParameterSet,
-    operation: Operation,
+    step: Step,
     seeds: Vec<[u8; SEED_BYTES]>,
     keys: Vec<DecapsulationKey>,
     /// Ciphertexts, and behind them their shared secrets.
@@ -85,7 +85,7 @@ fn fill(
 }
 
 impl Jobs {
-    fn new(set: ParameterSet, operation: Operation) -> Self {
+    fn new(set: ParameterSet, step: Step) -> Self {
         let seeds: Vec<_> = (0..LANES_MAX).map(|job| [job as u8 + 1; SEED_BYTES]).collect();
         // What all rooms are compared with, as OpenSSL 3.0 has no ML-KEM.
         let portable = MlKem::choose(set, &Policy::up_to(Width::W128));
@@ -93,21 +93,21 @@ impl Jobs {
         let keys = portable.generate_batch(&mut workspace, &seeds.iter().collect::<Vec<_>>());
         let mut encapsulated = vec![vec![0; set.ciphertext_bytes() + SHARED_BYTES]; LANES_MAX];
         fill(portable, &mut workspace, &keys, &mut encapsulated);
-        Jobs { set, operation, seeds, keys, encapsulated }
+        Jobs { set, step, seeds, keys, encapsulated }
     }
 
     /// What an operation puts out for a lane.
     fn right(&self, lane: usize) -> &[u8] {
-        match self.operation {
-            Operation::Generate => self.keys[lane].as_bytes(),
-            Operation::Encapsulate => &self.encapsulated[lane],
-            Operation::Decapsulate => &self.encapsulated[lane][self.set.ciphertext_bytes()..],
+        match self.step {
+            Step::Generate => self.keys[lane].as_bytes(),
+            Step::Encapsulate => &self.encapsulated[lane],
+            Step::Decapsulate => &self.encapsulated[lane][self.set.ciphertext_bytes()..],
         }
     }
 
     fn run(&self, ml_kem: MlKem, workspace: &mut Workspace, outputs: &mut [Vec<u8>]) -> u64 {
-        match self.operation {
-            Operation::Generate => {
+        match self.step {
+            Step::Generate => {
                 let seeds: Vec<_> = self.seeds.iter().take(outputs.len()).collect();
                 let keys = ml_kem.generate_batch(workspace, &seeds);
                 for (key, output) in keys.iter().zip(outputs) {
@@ -115,8 +115,8 @@ impl Jobs {
                 }
                 keys.len() as u64
             }
-            Operation::Encapsulate => fill(ml_kem, workspace, &self.keys, outputs),
-            Operation::Decapsulate => {
+            Step::Encapsulate => fill(ml_kem, workspace, &self.keys, outputs),
+            Step::Decapsulate => {
                 let mut jobs: Vec<_> = self
                     .keys
                     .iter()
@@ -134,7 +134,7 @@ impl Jobs {
     }
 }
 
-impl Contest for Jobs {
+impl Benchmark for Jobs {
     fn output_len(&self) -> usize {
         self.right(0).len()
     }
@@ -150,18 +150,18 @@ impl Contest for Jobs {
     /// Random bytes are OpenSSL's own, and encapsulation takes the bytes of a key, as ours does.
     fn openssl(&self) -> Result<Runner<'_>, ErrorStack> {
         let kind = key_type(self.set);
-        match self.operation {
-            Operation::Generate => {
+        match self.step {
+            Step::Generate => {
                 let mut generator = kem::generator(name(self.set))?;
                 Ok(in_turn(move |_, _| generator.keygen().map(drop)))
             }
-            Operation::Encapsulate => Ok(in_turn(move |lane, output| {
+            Step::Encapsulate => Ok(in_turn(move |lane, output| {
                 let bytes = self.keys[lane].encapsulation_key();
                 let key = PKey::public_key_from_raw_bytes_ex(None, kind, None, bytes)?;
                 let (ciphertext, shared) = output.split_at_mut(self.set.ciphertext_bytes());
                 kem::encapsulate(&key, ciphertext, shared)
             })),
-            Operation::Decapsulate => {
+            Step::Decapsulate => {
                 let key = |key: &DecapsulationKey| -> Result<PKey<Private>, ErrorStack> {
                     PKey::private_key_from_raw_bytes_ex(None, kind, None, key.as_bytes())
                 };
@@ -194,18 +194,18 @@ impl Contest for Jobs {
         let portable = MlKem::choose(self.set, &Policy::up_to(Width::W128));
         let mut workspace = Workspace::new();
         let bytes = self.set.ciphertext_bytes();
-        Ok(match self.operation {
-            Operation::Generate => portable.import(&mut workspace, output).is_ok_and(|key| {
+        Ok(match self.step {
+            Step::Generate => portable.import(&mut workspace, output).is_ok_and(|key| {
                 let mut encapsulated = vec![vec![0; bytes + SHARED_BYTES]];
                 let keys = [key];
                 fill(portable, &mut workspace, &keys, &mut encapsulated);
                 opens(portable, &mut workspace, &keys[0], &encapsulated[0])
             }),
-            Operation::Encapsulate => {
+            Step::Encapsulate => {
                 output.len() == bytes + SHARED_BYTES
                     && opens(portable, &mut workspace, &self.keys[lane], output)
             }
-            Operation::Decapsulate => self.right(lane) == output,
+            Step::Decapsulate => self.right(lane) == output,
         })
     }
 }

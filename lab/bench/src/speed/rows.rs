@@ -3,8 +3,8 @@
 use widelane_cpu::Room;
 use widelane_results::{Measurement, Pair, Row, Status};
 
-use super::event::Entry;
-use super::heat::Who;
+use super::interleaved::Implementation;
+use super::operation::Case;
 use crate::pairs::{self, Of};
 use crate::stats::median;
 
@@ -39,52 +39,72 @@ fn metrics(size: Option<usize>) -> Vec<Metric> {
 }
 
 /// Writes the rows of one operation, which has `rooms`, best first.
-pub fn write(entry: &Entry, all: Vec<Who>, rooms: &[Room], pairs: &[Pair], rows: &mut Vec<Row>) {
-    let best = rooms.iter().map(|room| Who::Room(*room)).find(|who| all.contains(who));
-    for who in &all {
-        let basis = pairs::basis(pairs, &[who.label()]);
-        for ((metric, unit), of, divisor) in metrics(entry.size) {
+pub fn write(
+    case: &Case,
+    all: Vec<Implementation>,
+    rooms: &[Room],
+    pairs: &[Pair],
+    rows: &mut Vec<Row>,
+) {
+    let best = rooms
+        .iter()
+        .map(|room| Implementation::Room(*room))
+        .find(|implementation| all.contains(implementation));
+    for implementation in &all {
+        let basis = pairs::basis(pairs, &[implementation.label()]);
+        for ((metric, unit), of, divisor) in metrics(case.size) {
             let row = Row {
-                value: median(&basis.values(who.label(), of)).map(|value| value / divisor),
+                value: median(&basis.values(implementation.label(), of))
+                    .map(|value| value / divisor),
                 status: basis.status(),
                 reason: basis.objection.clone(),
-                ..blank(entry, *who, metric, unit)
+                ..blank(case, *implementation, metric, unit)
             };
-            let rivals: Vec<Who> =
-                all.iter().copied().filter(|rival| is_rival(*rival, *who, best)).collect();
+            let rivals: Vec<Implementation> = all
+                .iter()
+                .copied()
+                .filter(|rival| is_rival(*rival, *implementation, best))
+                .collect();
             if rivals.is_empty() {
                 rows.push(row.clone());
             }
             // Rivals are called the same in rows and in rounds.
             rows.extend(rivals.iter().map(|rival| {
-                pairs::compared(row.clone(), pairs, [who.label(), rival.label()], of)
+                pairs::compared(row.clone(), pairs, [implementation.label(), rival.label()], of)
             }));
         }
     }
 }
 
-/// Whether `who` is compared with `rival`: all of ours with OpenSSL, and our best room with all
-/// others.
-fn is_rival(rival: Who, who: Who, best: Option<Who>) -> bool {
+/// Whether `implementation` is compared with `rival`: all of ours with OpenSSL, and our best room
+/// with all others.
+fn is_rival(
+    rival: Implementation,
+    implementation: Implementation,
+    best: Option<Implementation>,
+) -> bool {
     match rival {
-        Who::Openssl => who.is_ours(),
-        Who::Library(_) => Some(who) == best,
-        Who::Room(_) | Who::Provider | Who::OpensslCbc | Who::ProviderCbc => false,
+        Implementation::Openssl => implementation.is_ours(),
+        Implementation::Library(_) => Some(implementation) == best,
+        Implementation::Room(_)
+        | Implementation::Provider
+        | Implementation::OpensslCbc
+        | Implementation::ProviderCbc => false,
     }
 }
 
 /// The row of a subject that cannot be timed.
-pub fn missing(entry: &Entry, who: Who, reason: String) -> Row {
+pub fn missing(case: &Case, implementation: Implementation, reason: String) -> Row {
     let (metric, unit) = OPERATIONS;
     let status = Status::NotApplicable;
-    Row { status, reason: Some(reason), ..blank(entry, who, metric, unit) }
+    Row { status, reason: Some(reason), ..blank(case, implementation, metric, unit) }
 }
 
-fn blank(entry: &Entry, who: Who, metric: &str, unit: &str) -> Row {
+fn blank(case: &Case, implementation: Implementation, metric: &str, unit: &str) -> Row {
     Row {
-        scenario: entry.path(),
-        subject: who.subject().to_owned(),
-        room: who.room().map(|room| room.name().to_owned()),
+        scenario: case.path(),
+        subject: implementation.subject().to_owned(),
+        room: implementation.room().map(|room| room.name().to_owned()),
         metric: metric.to_owned(),
         unit: unit.to_owned(),
         ..Row::default()

@@ -9,14 +9,14 @@ use widelane_crypto::rsa::{
 };
 
 use super::SpeedError;
-use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn};
-use super::event::Event;
+use super::benchmark::{Benchmark, LANES_MAX, Ours, Runner, in_turn};
+use super::operation::Operation;
 
 /// What is timed here.
-pub static EVENTS: &[Event] = &[
-    Event::in_lanes("rsa2048", "private", || Ok(Box::new(Private::new(KeySize::Rsa2048)?))),
-    Event::in_lanes("rsa3072", "private", || Ok(Box::new(Private::new(KeySize::Rsa3072)?))),
-    Event::in_lanes("rsa4096", "private", || Ok(Box::new(Private::new(KeySize::Rsa4096)?))),
+pub static OPERATIONS: &[Operation] = &[
+    Operation::in_lanes("rsa2048", "private", || Ok(Box::new(Private::new(KeySize::Rsa2048)?))),
+    Operation::in_lanes("rsa3072", "private", || Ok(Box::new(Private::new(KeySize::Rsa3072)?))),
+    Operation::in_lanes("rsa4096", "private", || Ok(Box::new(Private::new(KeySize::Rsa4096)?))),
 ];
 
 /// The private-key operation by CRT, without padding, its result checked.
@@ -60,7 +60,7 @@ impl Private {
     }
 }
 
-impl Contest for Private {
+impl Benchmark for Private {
     fn output_len(&self) -> usize {
         self.bytes
     }

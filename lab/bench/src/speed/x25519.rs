@@ -7,14 +7,14 @@ use openssl::pkey_ctx::PkeyCtx;
 use widelane_cpu::{Policy, Room};
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey, X25519};
 
-use super::contest::{Contest, LANES_MAX, Ours, Runner, in_turn, kernel_for};
-use super::event::Event;
+use super::benchmark::{Benchmark, LANES_MAX, Ours, Runner, in_turn, kernel_for};
+use super::operation::Operation;
 use super::{array, array_mut};
 
 /// What is timed here.
-pub static EVENTS: &[Event] = &[
-    Event::in_lanes("x25519", "derive", || Ok(Box::new(Derive::new()?))),
-    Event::in_lanes("x25519", "generate", || Ok(Box::new(Generate::new()?))),
+pub static OPERATIONS: &[Operation] = &[
+    Operation::in_lanes("x25519", "derive", || Ok(Box::new(Derive::new()?))),
+    Operation::in_lanes("x25519", "generate", || Ok(Box::new(Generate::new()?))),
 ];
 
 /// A private key in both forms.
@@ -59,7 +59,7 @@ impl Derive {
     }
 }
 
-impl Contest for Derive {
+impl Benchmark for Derive {
     fn output_len(&self) -> usize {
         32
     }
@@ -108,7 +108,7 @@ impl Generate {
     }
 }
 
-impl Contest for Generate {
+impl Benchmark for Generate {
     fn output_len(&self) -> usize {
         32
     }

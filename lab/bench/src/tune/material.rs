@@ -1,4 +1,4 @@
-//! Work made ready: keys, inputs and rules, from which a thread gets hands for each policy.
+//! Work made ready: keys, inputs and rules, from which a thread gets a task for each policy.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::apart::Role;
 use super::application::Application;
 use super::workload::{Kind, Work};
 use crate::speed::SpeedError;
-use crate::speed::contest::{Contest, Runner};
+use crate::speed::benchmark::{Benchmark, Runner};
 
 /// Does as many operations as go at once, and returns how many those were.
-pub(super) type Hand<'a> = Box<dyn FnMut() -> Result<u64, TuneError> + 'a>;
+pub(super) type Task<'a> = Box<dyn FnMut() -> Result<u64, TuneError> + 'a>;
 
 /// One kind of work with all it needs.
 pub(super) enum Material {
     Application,
-    Operation(Box<dyn Contest>),
+    Operation(Box<dyn Benchmark>),
     Packets(Packets),
 }
 
@@ -30,7 +30,7 @@ impl Material {
         Ok(match work.kind()? {
             Kind::Application => Material::Application,
             Kind::Packets => Material::Packets(Packets::new()?),
-            Kind::Operation(entry) => Material::Operation(entry.contest()?),
+            Kind::Operation(case) => Material::Operation(case.benchmark()?),
         })
     }
 
@@ -38,7 +38,7 @@ impl Material {
     pub fn room(&self, policy: &Policy) -> Option<Room> {
         let rooms: &[Room] = match self {
             Material::Application => &[],
-            Material::Operation(contest) => contest.rooms(),
+            Material::Operation(benchmark) => benchmark.rooms(),
             Material::Packets(_) => &[Room::Avx512, Room::Avx2],
         };
         let is_open = |room: &Room| room.is_supported() && policy.allows(*room);
@@ -48,26 +48,26 @@ impl Material {
     /// Whether a lane process does it, where there is one.
     pub fn is_lent(&self) -> bool {
         match self {
-            Material::Operation(contest) => contest.confirmation(&Policy::open()).is_some(),
+            Material::Operation(benchmark) => benchmark.confirmation(&Policy::open()).is_some(),
             Material::Application | Material::Packets(_) => false,
         }
     }
 
-    /// Hands that do what a thread with a role has to do of it under `policy`; none if that is
+    /// A task that does what a thread with a role has to do of it under `policy`; none if that is
     /// nothing.
-    pub fn part(&self, policy: &Policy, role: Role) -> Result<Option<Hand<'_>>, TuneError> {
+    pub fn part(&self, policy: &Policy, role: Role) -> Result<Option<Task<'_>>, TuneError> {
         match (role, self) {
             (Role::LaneProcess, _) if !self.is_lent() => Ok(None),
-            (Role::LaneProcess, _) => self.hands(&policy.of_lane_process()).map(Some),
-            (Role::Worker, Material::Operation(contest)) if self.is_lent() => {
-                Ok(contest.confirmation(policy).map(|run| by(&**contest, run)))
+            (Role::LaneProcess, _) => self.task(&policy.of_lane_process()).map(Some),
+            (Role::Worker, Material::Operation(benchmark)) if self.is_lent() => {
+                Ok(benchmark.confirmation(policy).map(|run| by(&**benchmark, run)))
             }
-            (Role::Worker | Role::Everything, _) => self.hands(policy).map(Some),
+            (Role::Worker | Role::Everything, _) => self.task(policy).map(Some),
         }
     }
 
-    /// Hands that do all of it under `policy`.
-    pub fn hands(&self, policy: &Policy) -> Result<Hand<'_>, TuneError> {
+    /// A task that does all of it under `policy`.
+    pub fn task(&self, policy: &Policy) -> Result<Task<'_>, TuneError> {
         match self {
             Material::Application => {
                 let mut application = Application::new();
@@ -76,13 +76,13 @@ impl Material {
                     Ok(1)
                 }))
             }
-            Material::Operation(contest) => {
+            Material::Operation(benchmark) => {
                 // Where every wide room is closed, the provider leaves it to OpenSSL.
                 let run = match self.room(policy) {
-                    Some(_) => contest.widelane(policy, None).run,
-                    None => contest.openssl().map_err(SpeedError::from)?,
+                    Some(_) => benchmark.widelane(policy, None).run,
+                    None => benchmark.openssl().map_err(SpeedError::from)?,
                 };
-                Ok(by(&**contest, run))
+                Ok(by(&**benchmark, run))
             }
             Material::Packets(packets) => {
                 let classifier = Classifier::choose(Arc::clone(&packets.table), policy);
@@ -101,12 +101,12 @@ impl Material {
     }
 }
 
-/// Hands that do an operation by a runner.
-fn by<'a>(contest: &dyn Contest, mut run: Runner<'a>) -> Hand<'a> {
-    let mut outputs = vec![vec![0; contest.output_len()]; contest.inputs()];
+/// A task that does an operation by a runner.
+fn by<'a>(benchmark: &dyn Benchmark, mut run: Runner<'a>) -> Task<'a> {
+    let mut outputs = vec![vec![0; benchmark.output_len()]; benchmark.inputs()];
     Box::new(move || {
         let done = run(&mut outputs).map_err(SpeedError::from)?;
-        // A hand that does nothing would never come to an end of its share.
+        // A task that does nothing would never come to an end of its share.
         if done == 0 { Err(TuneError::Undone) } else { Ok(done) }
     })
 }
@@ -177,8 +177,8 @@ mod tests {
                 if let Some(room) = material.room(&policy) {
                     assert!(policy.allows(room) && room.is_supported());
                 }
-                let mut hand = material.hands(&policy).unwrap();
-                assert!(hand().unwrap() >= 1 && hand().unwrap() >= 1, "{}", work.what);
+                let mut task = material.task(&policy).unwrap();
+                assert!(task().unwrap() >= 1 && task().unwrap() >= 1, "{}", work.what);
                 done += 1;
             }
         }
@@ -193,8 +193,8 @@ mod tests {
             for policy in [Policy::open(), Policy::up_to(Width::W128)] {
                 let lent = material.part(&policy, Role::LaneProcess).unwrap();
                 assert_eq!(lent.is_some(), material.is_lent(), "{}", work.what);
-                let mut hand = material.part(&policy, Role::Worker).unwrap().unwrap();
-                assert!(hand().unwrap() >= 1 && hand().unwrap() >= 1, "{}", work.what);
+                let mut task = material.part(&policy, Role::Worker).unwrap().unwrap();
+                assert!(task().unwrap() >= 1 && task().unwrap() >= 1, "{}", work.what);
             }
         }
     }

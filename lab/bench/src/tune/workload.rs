@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::speed::{self, Entry};
+use crate::speed::{self, Case};
 
 /// What the CPU time of a machine goes into.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ fn is_one(count: &u32) -> bool {
 pub(super) enum Kind {
     Application,
     Packets,
-    Operation(Entry),
+    Operation(Case),
 }
 
 /// A workload that makes no sense.
@@ -207,13 +207,13 @@ impl Work {
             PACKETS => return without_bytes(Kind::Packets),
             _ => {}
         }
-        let event = speed::events().find(|event| event.path() == self.what);
-        let event = event.ok_or_else(|| WorkloadError::UnknownWork { what: what() })?;
+        let operation = speed::operations().find(|operation| operation.path() == self.what);
+        let operation = operation.ok_or_else(|| WorkloadError::UnknownWork { what: what() })?;
         let bytes = self.bytes.unwrap_or(BYTES);
-        let entry = event.heats(&[bytes], &[])[0];
-        match entry.size {
-            None => without_bytes(Kind::Operation(entry)),
-            Some(1..=BYTES_MAX) => Ok(Kind::Operation(entry)),
+        let case = operation.cases(&[bytes], &[])[0];
+        match case.size {
+            None => without_bytes(Kind::Operation(case)),
+            Some(1..=BYTES_MAX) => Ok(Kind::Operation(case)),
             Some(bytes) => Err(WorkloadError::Bytes { what: what(), bytes }),
         }
     }

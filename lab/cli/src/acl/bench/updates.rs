@@ -62,9 +62,9 @@ pub fn run(
         let table = Table::build(rules, &limits).with_context(unusable)?;
         let name = super::name(path);
         let burst = burst as usize;
-        let contest = Contest { name, set: rules, flows, live: &live, rate, burst };
+        let setup = Setup { name, set: rules, flows, live: &live, rate, burst };
         let plain = Classifier::choose(table.into(), &Policy::clone(&resolved.policy));
-        let held = contest.hold(args.rounds, &plain, cpu, stop, &mut results, &mut blocks);
+        let held = setup.hold(args.rounds, &plain, cpu, stop, &mut results, &mut blocks);
         drop(args.keep(&results));
         held
     });
@@ -72,7 +72,7 @@ pub fn run(
 }
 
 /// Lookups in one set, with and without changes.
-struct Contest<'a> {
+struct Setup<'a> {
     name: String,
     set: &'a RuleSet,
     flows: &'a [Flow],
@@ -158,7 +158,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-impl Contest<'_> {
+impl Setup<'_> {
     fn hold(
         &self,
         rounds_wanted: u32,
@@ -395,7 +395,7 @@ impl Contest<'_> {
 /// Which rules change: in turn, a rule for one flow comes before all others; the oldest such rule
 /// goes; a rule of the set gets another result; a rule of the set goes; and it comes back.
 struct Mix<'a> {
-    contest: &'a Contest<'a>,
+    setup: &'a Setup<'a>,
     /// The rules of the set, by their numbers.
     rules: Vec<(RuleId, Rule)>,
     guests: VecDeque<RuleId>,
@@ -406,11 +406,11 @@ struct Mix<'a> {
 }
 
 impl<'a> Mix<'a> {
-    fn new(contest: &'a Contest<'a>) -> Result<Self, UpdateError> {
-        let rules = contest.live.rules()?;
-        let highest = contest.set.rules.iter().map(|rule| rule.priority).max().unwrap_or(0);
+    fn new(setup: &'a Setup<'a>) -> Result<Self, UpdateError> {
+        let rules = setup.live.rules()?;
+        let highest = setup.set.rules.iter().map(|rule| rule.priority).max().unwrap_or(0);
         let first = highest.saturating_add(1);
-        Ok(Mix { contest, rules, guests: VecDeque::new(), away: None, first, turn: 0 })
+        Ok(Mix { setup, rules, guests: VecDeque::new(), away: None, first, turn: 0 })
     }
 
     fn one(&mut self, live: &Live) -> anyhow::Result<()> {
@@ -447,8 +447,8 @@ impl<'a> Mix<'a> {
 
     /// A rule for one flow.
     fn guest(&self, at: usize) -> Rule {
-        let flow = &self.contest.flows[at % self.contest.flows.len()];
-        let layout = &self.contest.set.layout;
+        let flow = &self.setup.flows[at % self.setup.flows.len()];
+        let layout = &self.setup.set.layout;
         let exact = |field| Match::exact(layout.value(field, flow.packet()), field.bytes);
         Rule {
             matches: layout.fields().iter().map(exact).collect(),
@@ -481,7 +481,7 @@ mod tests {
         let plain = Classifier::choose(Table::build(&set, &limits).unwrap().into(), &policy);
         let flows = Flow::drawn(&set, 100, 1).unwrap();
         let name = "a".to_owned();
-        let contest = Contest { name, set: &set, flows: &flows, live: &live, rate: 50, burst: 32 };
+        let setup = Setup { name, set: &set, flows: &flows, live: &live, rate: 50, burst: 32 };
         let stop = AtomicBool::new(false);
         let (mut results, mut blocks) = (Results::default(), Vec::new());
         let outcome = thread::scope(|scope| {
@@ -494,7 +494,7 @@ mod tests {
                 }
                 stop.store(true, Ordering::Relaxed);
             });
-            contest.hold(1000, &plain, place::here(), &stop, &mut results, &mut blocks)
+            setup.hold(1000, &plain, place::here(), &stop, &mut results, &mut blocks)
         });
         assert_eq!(outcome.unwrap_err().to_string(), "interrupted");
         let metrics: Vec<&str> = results.rows.iter().map(|row| row.metric.as_str()).collect();

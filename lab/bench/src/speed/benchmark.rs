@@ -6,7 +6,7 @@ use widelane_crypto::ec::ROOMS;
 
 use super::evp::Provider;
 
-/// Inputs that a contest of public-key operations holds: the widest batch of any room.
+/// Inputs that a benchmark of public-key operations holds: the widest batch of any room.
 pub const LANES_MAX: usize = 8;
 
 /// Messages that are handed over at once where many are.
@@ -17,7 +17,7 @@ pub const MANY: usize = 32;
 pub type Runner<'a> = Box<dyn FnMut(&mut [Vec<u8>]) -> Result<u64, ErrorStack> + 'a>;
 
 /// One operation with keys and inputs.
-pub trait Contest {
+pub trait Benchmark {
     /// Length of a result.
     fn output_len(&self) -> usize;
 
@@ -67,7 +67,7 @@ pub trait Contest {
     }
 }
 
-/// Our side of a contest.
+/// Our side of a benchmark.
 pub struct Ours<'a> {
     /// Jobs of one run.
     pub lanes: usize,

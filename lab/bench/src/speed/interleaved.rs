@@ -9,7 +9,7 @@ use widelane_meter::place;
 use widelane_results::{Measurement, Pair};
 
 use super::SpeedError;
-use super::contest::Runner;
+use super::benchmark::Runner;
 use super::libraries::{Libraries, Library};
 use super::rows::per_second;
 use crate::Observer;
@@ -24,9 +24,9 @@ const SLICE: Duration = Duration::from_millis(5);
 /// Work between two looks at the CPU time, so long that they cost next to nothing.
 const BURST: Duration = Duration::from_micros(200);
 
-/// Who is timed.
+/// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Implementation {
     /// OpenSSL.
     Openssl,
     /// One of our rooms.
@@ -41,45 +41,47 @@ pub enum Who {
     ProviderCbc,
 }
 
-impl Who {
+impl Implementation {
     /// The name under which measurements are kept; our rooms differ by their names.
     pub fn label(self) -> &'static str {
         match self {
-            Who::Room(room) => room.name(),
-            Who::OpensslCbc => "openssl-cbc-hmac",
-            Who::ProviderCbc => "widelane-evp-cbc-hmac",
-            Who::Openssl | Who::Provider | Who::Library(_) => self.subject(),
+            Implementation::Room(room) => room.name(),
+            Implementation::OpensslCbc => "openssl-cbc-hmac",
+            Implementation::ProviderCbc => "widelane-evp-cbc-hmac",
+            Implementation::Openssl | Implementation::Provider | Implementation::Library(_) => {
+                self.subject()
+            }
         }
     }
 
     /// The subject of its rows.
     pub fn subject(self) -> &'static str {
         match self {
-            Who::Openssl | Who::OpensslCbc => "openssl",
-            Who::Room(_) => "widelane",
-            Who::Provider | Who::ProviderCbc => "widelane-evp",
-            Who::Library(library) => library.name(),
+            Implementation::Openssl | Implementation::OpensslCbc => "openssl",
+            Implementation::Room(_) => "widelane",
+            Implementation::Provider | Implementation::ProviderCbc => "widelane-evp",
+            Implementation::Library(library) => library.name(),
         }
     }
 
     /// The room of its rows.
     pub fn room(self) -> Option<Room> {
         match self {
-            Who::Room(room) => Some(room),
+            Implementation::Room(room) => Some(room),
             _ => None,
         }
     }
 
     /// Whether it is ours.
     pub fn is_ours(self) -> bool {
-        matches!(self, Who::Room(_) | Who::Provider)
+        matches!(self, Implementation::Room(_) | Implementation::Provider)
     }
 }
 
-/// Who is timed, and how.
+/// What is timed, and how.
 pub struct Subject<'a> {
-    /// Who.
-    pub who: Who,
+    /// What.
+    pub implementation: Implementation,
     /// How.
     pub timed: Timed<'a>,
 }
@@ -100,10 +102,10 @@ pub enum Timed<'a> {
 }
 
 /// One operation and all subjects that are timed at it.
-pub struct Heat<'a> {
+pub struct Interleaved<'a> {
     /// The path of its results.
     pub scenario: &'a str,
-    /// Who are timed.
+    /// What is timed.
     pub subjects: Vec<Subject<'a>>,
     /// The places for results.
     pub outputs: Vec<Vec<u8>>,
@@ -112,15 +114,15 @@ pub struct Heat<'a> {
     /// CPU time of one measurement.
     pub window: Duration,
     /// Subjects and rivals whose ratio is to be known well.
-    pub precise: Vec<(Who, Who)>,
+    pub precise: Vec<(Implementation, Implementation)>,
     /// Tells the clock of this CPU.
     pub clock: &'a Clock,
 }
 
-impl Heat<'_> {
-    /// Who are timed, in order.
-    pub fn who(&self) -> Vec<Who> {
-        self.subjects.iter().map(|subject| subject.who).collect()
+impl Interleaved<'_> {
+    /// What is timed, in order.
+    pub fn implementations(&self) -> Vec<Implementation> {
+        self.subjects.iter().map(|subject| subject.implementation).collect()
     }
 
     /// Times everybody, round by round.
@@ -150,16 +152,16 @@ impl Heat<'_> {
 
     /// Whether the ratios that matter are known well enough.
     fn is_precise(&self, taken: &[Pair]) -> bool {
-        self.precise.iter().all(|(who, rival)| {
-            let both = [who.label(), rival.label()];
+        self.precise.iter().all(|(implementation, rival)| {
+            let both = [implementation.label(), rival.label()];
             pairs::is_precise(&pairs::basis(taken, &both).both(both, per_second))
         })
     }
 
     /// Times one subject in slices, with the clock metered after each.
     fn measure(&mut self, index: usize) -> Result<Measurement, SpeedError> {
-        let Heat { subjects, outputs, window, clock, .. } = self;
-        let Subject { who, timed } = &mut subjects[index];
+        let Interleaved { subjects, outputs, window, clock, .. } = self;
+        let Subject { implementation, timed } = &mut subjects[index];
         let (mut operations, mut used) = (0, Duration::ZERO);
         let (mut clocks, mut metering_s) = (Vec::new(), 0.0);
         let mut calls = 1;
@@ -185,7 +187,7 @@ impl Heat<'_> {
         let foreign_cpu_s = (wall_s - used_s - metering_s).max(0.0);
         let cycles = median(&clocks).map(|hz| hz * used_s / operations as f64);
         Ok(Measurement {
-            subject: who.label().to_owned(),
+            subject: implementation.label().to_owned(),
             wall_s,
             operations,
             errors: BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! The crew: one thread on each CPU, all of which do the same work at the same time.
+//! The threads: one on each CPU, all of which do the same work at the same time.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +14,7 @@ use widelane_meter::time_stamps::is_within;
 
 use super::TuneError;
 use super::apart::{Role, together};
-use super::material::{Hand, Material};
+use super::material::{Material, Task};
 use super::workload::Workload;
 use crate::accounting::thread_cpu;
 
@@ -71,7 +71,7 @@ pub(super) struct Done {
 }
 
 /// The threads, each waiting on its CPU for orders. They end when it is dropped.
-pub(super) struct Crew<'scope> {
+pub(super) struct Threads<'scope> {
     orders: Vec<Sender<Order>>,
     shares: Receiver<Result<Share, TuneError>>,
     /// The share of signatures in the work.
@@ -79,9 +79,9 @@ pub(super) struct Crew<'scope> {
     _threads: Vec<ScopedJoinHandle<'scope, ()>>,
 }
 
-impl<'scope> Crew<'scope> {
+impl<'scope> Threads<'scope> {
     /// Sends a thread to each of `cpus`, where it makes keys and inputs of its own.
-    pub fn gather<'env>(
+    pub fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         cpus: &[usize],
         machine: &'env Machine,
@@ -98,7 +98,7 @@ impl<'scope> Crew<'scope> {
                 or_tell(&share_of, || serve(cpu, machine, workload, &orders_here, &share_of));
             }));
         }
-        Crew { orders, shares, lent, _threads: threads }
+        Threads { orders, shares, lent, _threads: threads }
     }
 
     /// Has all threads work for a slice under `policy`.
@@ -166,8 +166,8 @@ fn serve(
     let meter = Meter::new(machine)?;
     let materials: Vec<Material> =
         workload.work.iter().map(Material::of).collect::<Result<_, _>>()?;
-    // Hands are made once for each policy: tables are filled and pages touched only then.
-    let mut known: Vec<(Policy, Vec<Option<Hand<'_>>>)> = Vec::new();
+    // Tasks are made once for each policy: tables are filled and pages touched only then.
+    let mut known: Vec<(Policy, Vec<Option<Task<'_>>>)> = Vec::new();
     for order in orders {
         let place = known.iter().position(|(policy, _)| *policy == order.policy);
         let place = match place {
@@ -194,24 +194,24 @@ fn parts<'a>(
     materials: &'a [Material],
     policy: &Policy,
     role: Role,
-) -> Result<Vec<Option<Hand<'a>>>, TuneError> {
+) -> Result<Vec<Option<Task<'a>>>, TuneError> {
     materials.iter().map(|material| material.part(policy, role)).collect()
 }
 
 /// Microseconds of CPU time of one operation of each kind of work under `policy`, on this thread.
 pub(super) fn costs_us(materials: &[Material], policy: &Policy) -> Result<Vec<f64>, TuneError> {
-    let cost = |hand: &mut Hand<'_>| {
-        hand()?;
+    let cost = |task: &mut Task<'_>| {
+        task()?;
         let (began, mut done) = (thread_cpu_us(), 0);
         loop {
-            done += hand()?;
+            done += task()?;
             let used = thread_cpu_us() - began;
             if used >= COST_US {
                 return Ok(used / done as f64);
             }
         }
     };
-    materials.iter().map(|material| cost(&mut material.hands(policy)?)).collect()
+    materials.iter().map(|material| cost(&mut material.task(policy)?)).collect()
 }
 
 /// Rests, takes the ambient clock, then works for a slice.
@@ -219,17 +219,17 @@ fn slice(
     meter: &Meter,
     workload: &Workload,
     order: &Order,
-    hands: &mut [Option<Hand<'_>>],
+    tasks: &mut [Option<Task<'_>>],
 ) -> Result<Share, TuneError> {
     meter.rest(REST_US);
     let (count, window_us) = AMBIENT;
     let mhz = |hz: f64| hz / 1e6;
     let ambient_mhz = meter.read(count, window_us).ok().map(|found| mhz(found.hz));
     let ticks = |us: f64| meter.stamps().ticks(us);
-    let mut queue = Queue::new(workload, &order.costs_us, hands);
+    let mut queue = Queue::new(workload, &order.costs_us, tasks);
     let began = time_stamp();
     while is_within(began, ticks(WARM_UP_US)) {
-        queue.next(hands)?;
+        queue.next(tasks)?;
     }
     queue.done_us = 0.0;
     let turns = Meter::turns(WINDOW_US);
@@ -238,7 +238,7 @@ fn slice(
     let (began, cpu_us) = (time_stamp(), thread_cpu_us());
     let (mut now, mut metered) = (began, began);
     while now.wrapping_sub(began) < ticks(PATIENCE * slice_us) {
-        queue.next(hands)?;
+        queue.next(tasks)?;
         now = time_stamp();
         if now.wrapping_sub(metered) >= ticks(WINDOW_EVERY_US) {
             metered = now;
@@ -269,20 +269,20 @@ struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    fn new(workload: &'a Workload, costs_us: &'a [f64], hands: &[Option<Hand<'_>>]) -> Self {
-        let progress = |hand: &Option<Hand<'_>>| if hand.is_some() { 0.0 } else { f64::INFINITY };
-        let progress = hands.iter().map(progress).collect();
+    fn new(workload: &'a Workload, costs_us: &'a [f64], tasks: &[Option<Task<'_>>]) -> Self {
+        let progress = |task: &Option<Task<'_>>| if task.is_some() { 0.0 } else { f64::INFINITY };
+        let progress = tasks.iter().map(progress).collect();
         Queue { workload, costs_us, progress, done_us: 0.0 }
     }
 
     /// Does what is due.
-    fn next(&mut self, hands: &mut [Option<Hand<'_>>]) -> Result<(), TuneError> {
+    fn next(&mut self, tasks: &mut [Option<Task<'_>>]) -> Result<(), TuneError> {
         let behind = self.progress.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
         let Some((due, _)) = behind else { return Err(TuneError::Undone) };
-        let Some(hand) = &mut hands[due] else { return Err(TuneError::Undone) };
+        let Some(task) = &mut tasks[due] else { return Err(TuneError::Undone) };
         let (work, mut done) = (&self.workload.work[due], 0);
         while done < u64::from(work.in_a_row) {
-            done += hand()?;
+            done += task()?;
         }
         let done_us = done as f64 * self.costs_us[due];
         self.progress[due] += done_us / work.share;
@@ -329,23 +329,23 @@ mod tests {
                     [[work]]\nwhat = \"packets\"\nshare = 0.25\nin_a_row = 4\n";
         let workload = Workload::parse(text).unwrap();
         let done = RefCell::new([0_u64; 2]);
-        let hand = |kind: usize| -> Option<Hand<'_>> {
+        let task = |kind: usize| -> Option<Task<'_>> {
             let done = &done;
             Some(Box::new(move || {
                 done.borrow_mut()[kind] += 1;
                 Ok(1)
             }))
         };
-        let mut hands = vec![hand(0), hand(1)];
-        let mut queue = Queue::new(&workload, &[30.0, 2.0], &hands);
+        let mut tasks = vec![task(0), task(1)];
+        let mut queue = Queue::new(&workload, &[30.0, 2.0], &tasks);
         while queue.done_us < 100_000.0 {
-            queue.next(&mut hands).unwrap();
+            queue.next(&mut tasks).unwrap();
         }
         let [application, packets] = *done.borrow();
         assert_eq!(packets % 4, 0);
         assert!((application as f64 * 30.0 / queue.done_us - 0.75).abs() < 0.001);
         assert!((packets as f64 * 2.0 / queue.done_us - 0.25).abs() < 0.001);
-        let mut one = vec![None, hand(1)];
+        let mut one = vec![None, task(1)];
         let mut queue = Queue::new(&workload, &[30.0, 2.0], &one);
         for _ in 0..10 {
             queue.next(&mut one).unwrap();
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(
             *done.borrow(),
             [application, packets + 40],
-            "the part that there is a hand for"
+            "the part that there is a task for"
         );
     }
 }
