@@ -9,6 +9,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use widelane_cpu::clock;
+
 /// Whether it is switched off now.
 #[inline]
 pub(crate) fn is_off() -> bool {
@@ -48,14 +50,7 @@ fn word() -> Option<&'static AtomicU64> {
 
 #[cold]
 fn is_before(until_ns: u64) -> bool {
-    if until_ns == u64::MAX {
-        return true;
-    }
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room for the time.
-    let is_told = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) } == 0;
-    let now_ns = now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs();
-    is_told && now_ns < until_ns
+    until_ns == u64::MAX || clock::now_ns() < until_ns
 }
 
 /// `off_until_ns` of the counters that are obeyed, or what stands for it; null at the beginning.

@@ -155,7 +155,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/batching/notify.rs",
         "crates/provider/src/batching/owner.rs",
         "crates/provider/src/batching/signals.rs",
-        "crates/provider/src/choosing/reading.rs",
         "crates/provider/src/cipher/cbc_hmac.rs",
         "crates/provider/src/cipher/chacha.rs",
         "crates/provider/src/cipher/context.rs",

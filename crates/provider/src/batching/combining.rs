@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use widelane_batch::{Arrivals, Claim, Finished, Slots};
 use widelane_bridge::counters::OperationKind;
 
-use crate::batching::execute::now;
 use crate::batching::lane_process::{self, Board};
 use crate::batching::request::Answer;
 use crate::config::config;
@@ -206,8 +205,6 @@ impl Generation {
     }
 
     fn new() -> io::Result<Self> {
-        // The clock begins here, so that it is the same in all workers.
-        now();
         // SAFETY: atomic numbers.
         let shared: &'static Shared = unsafe { widelane_reserve::shared() }?;
         shared.build.store(BUILD, Ordering::Relaxed);

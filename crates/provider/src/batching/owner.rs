@@ -40,8 +40,8 @@ impl Owner {
     }
 }
 
-/// CPU time of a thread or process, by its clock; nothing if the system does not tell it.
-pub(crate) fn cpu_time_ns(clock: libc::clockid_t) -> Option<u64> {
+/// CPU time of a thread, by its clock; nothing if the system does not tell it.
+fn cpu_time_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place to write to; a clock of a thread that has ended is refused.
     let told = unsafe { libc::clock_gettime(clock, &mut time) } == 0;

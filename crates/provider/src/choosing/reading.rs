@@ -1,13 +1,11 @@
 //! What the machine says at the beginning and the end of a slice.
-#![allow(unsafe_code, reason = "asks the system for CPU times")]
 
 use std::fs;
 
+use rustix::thread::{Pid, gettid, sched_getcpu};
 use widelane_cpu::chain::{CYCLES_PER_TURN, Chain, time_stamp};
 use widelane_cpu::clock;
 use widelane_cpu::policy::trial::Slice;
-
-use crate::batching::owner::cpu_time_ns;
 
 /// One moment.
 pub(super) struct Reading {
@@ -20,23 +18,21 @@ pub(super) struct Reading {
     work_ns: f64,
     /// The CPU that the thread is on, and how long that has been busy, if it was asked.
     busy: Option<(usize, f64)>,
-    thread: libc::pthread_t,
+    thread: Pid,
 }
 
 impl Reading {
     /// A reading now, when `work_ns` of work has been done; `with_others` also reads how much CPU
     /// time other processes use, which comparisons of policies need.
     pub(super) fn take(work_ns: f64, with_others: bool) -> Self {
-        let cpu_time = |clock| cpu_time_ns(clock).unwrap_or(0) as f64;
         Reading {
             wall_ns: clock::now_ns(),
             stamp: time_stamp(),
-            process_ns: cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID),
-            thread_ns: cpu_time(libc::CLOCK_THREAD_CPUTIME_ID),
+            process_ns: clock::process_ns() as f64,
+            thread_ns: clock::thread_ns() as f64,
             work_ns,
             busy: with_others.then(busy).flatten(),
-            // SAFETY: no arguments.
-            thread: unsafe { libc::pthread_self() },
+            thread: gettid(),
         }
     }
 
@@ -80,8 +76,7 @@ impl Reading {
 
 /// How long the CPU that the caller is on has been busy, by the system's ticks of 10 ms.
 fn busy() -> Option<(usize, f64)> {
-    // SAFETY: no arguments.
-    let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    let cpu = sched_getcpu();
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let name = format!("cpu{cpu} ");
     let times = stat.lines().find_map(|line| line.strip_prefix(&name))?;

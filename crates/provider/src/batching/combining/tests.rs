@@ -10,7 +10,7 @@ use super::member::SLEEP_MAX_MS;
 use super::timer::{reset, set};
 use super::*;
 use crate::batching::engine::Engine;
-use crate::batching::execute::new_key;
+use crate::batching::execute::{new_key, now};
 use crate::batching::request::Request;
 use crate::counters::Pages;
 use crate::process::children::{assert_in_child, assert_in_child_without_handlers};
