@@ -26,7 +26,7 @@ mod measured;
 mod native;
 mod notify;
 mod operation;
-pub(crate) mod owner;
+mod owner;
 pub(crate) mod queues;
 mod request;
 mod signals;
@@ -38,7 +38,7 @@ use widelane_ossl_sys::Libcrypto;
 use self::request::Answer;
 use crate::counters::{count, count_delegated};
 use crate::{process, runtime, switch};
-pub(crate) use operation::{Conclusion, Operation, Skill, Task};
+pub(crate) use operation::{Operation, Skill, Task};
 pub(crate) use request::{Request, Secret};
 
 /// What came of an operation.

@@ -8,6 +8,7 @@ use widelane_bridge::counters::OperationKind;
 use widelane_crypto::{ec, x25519};
 use widelane_ossl_sys::Libcrypto;
 
+use crate::batching::kernel::Outcome;
 use crate::batching::request::Secret;
 use crate::rsa;
 
@@ -43,9 +44,10 @@ pub(crate) trait Operation: Any + Send + Sync {
         None
     }
 
-    /// What the result of a device's is worth.
-    fn conclude(&self, _result: Secret) -> Conclusion {
-        Conclusion::Wrong
+    /// What a device's result is worth: only one that is confirmed is done. Whatever a device
+    /// rejects, which may be the peer's fault, the CPU does again.
+    fn conclude(&self, _result: Secret) -> Outcome {
+        Outcome::Fault
     }
 }
 
@@ -72,14 +74,4 @@ pub(crate) enum Task<'a> {
     Ecdh { key: &'a ec::PrivateKey, peer: &'a ec::PublicKey },
     /// The shared secret, by two operations: the result of one behind that of the other.
     X25519 { key: &'a x25519::PrivateKey, peer: &'a [u8; 32] },
-}
-
-/// What the result of a device's is worth.
-pub(crate) enum Conclusion {
-    /// It is confirmed; this is what was asked for.
-    Right(Secret),
-    /// There is no such result, which may be the peer's fault: the CPU has to say so.
-    None,
-    /// The device has made a mistake.
-    Wrong,
 }

@@ -11,9 +11,9 @@ use widelane_crypto::x25519;
 use widelane_ossl_sys::Libcrypto;
 use widelane_secret::Mask;
 
-use crate::batching::kernel::{Outcome, Verdict, collect, settle};
+use crate::batching::kernel::{Outcome, collect, with_outputs};
 use crate::batching::kinds::BatchedKind;
-use crate::batching::{Conclusion, Operation, Request, Secret, Skill, Task};
+use crate::batching::{Operation, Request, Secret, Skill, Task};
 use crate::choosing::{is_open, merged};
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
@@ -121,11 +121,11 @@ impl Operation for Derive {
         })
     }
 
-    fn conclude(&self, result: Secret) -> Conclusion {
+    fn conclude(&self, result: Secret) -> Outcome {
         match self.key.curve() {
             Some(Curve::Ec(curve)) => point_on(curve, result),
             Some(Curve::X25519) => agreed(result),
-            Some(Curve::Ed25519) | None => Conclusion::Wrong,
+            Some(Curve::Ed25519) | None => Outcome::Fault,
         }
     }
 }
@@ -156,15 +156,15 @@ impl Operation for SignDigest {
         Some(Task::Ecdsa { key, nonce, digest: &self.digest })
     }
 
-    fn conclude(&self, result: Secret) -> Conclusion {
+    fn conclude(&self, result: Secret) -> Outcome {
         let verify = || {
             let mut job = ec::VerifyJob::new(self.key.ec_public()?, &self.digest, &result.0);
             EC.first()?.verify_batch(slice::from_mut(&mut job));
             (job.outcome == ec::Outcome::Done).then_some(())
         };
         match stack::on_large(verify).flatten() {
-            Some(()) => Conclusion::Right(Secret(encoding::signature_to_der(&result.0))),
-            None => Conclusion::Wrong,
+            Some(()) => Outcome::Done(Secret(encoding::signature_to_der(&result.0))),
+            None => Outcome::Fault,
         }
     }
 }
@@ -199,23 +199,23 @@ impl Operation for SignMessage {
 }
 
 /// The shared secret that is the first half of x || y, if these are a point of the curve.
-fn point_on(curve: ec::Curve, coordinates: Secret) -> Conclusion {
+fn point_on(curve: ec::Curve, coordinates: Secret) -> Outcome {
     match stack::on_large(|| ec::is_point(curve, &coordinates.0)) {
-        Some(true) => Conclusion::Right(Secret(coordinates.0[..curve.bytes()].to_vec())),
-        _ => Conclusion::Wrong,
+        Some(true) => Outcome::Done(Secret(coordinates.0[..curve.bytes()].to_vec())),
+        _ => Outcome::Fault,
     }
 }
 
 /// The shared secret that two operations have made independently, unless it is zero.
-fn agreed(secrets: Secret) -> Conclusion {
+fn agreed(secrets: Secret) -> Outcome {
     let (one, other) = secrets.0.split_at(secrets.0.len() / 2);
     if !Mask::equal_bytes(one, other).declassify() {
-        return Conclusion::Wrong;
+        return Outcome::Fault;
     }
     if Mask::equal_bytes(one, &vec![0; one.len()]).declassify() {
-        return Conclusion::None;
+        return Outcome::Rejected;
     }
-    Conclusion::Right(Secret(one.to_vec()))
+    Outcome::Done(Secret(one.to_vec()))
 }
 
 /// Lanes and room of a kernel.
@@ -273,11 +273,12 @@ fn x25519_secrets(
         })
         .collect::<Option<Vec<_>>>()?;
     X25519_DERIVE[index].derive_batch(&mut jobs);
-    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
-    Some(settle(outcomes, outputs, |outcome| match outcome {
-        x25519::Outcome::Done => Verdict::Done,
-        x25519::Outcome::ZeroSharedSecret | x25519::Outcome::Pending => Verdict::Rejected,
-    }))
+    let outcome = |job: &x25519::DeriveJob<'_>| match job.outcome {
+        x25519::Outcome::Done => Outcome::Done(()),
+        x25519::Outcome::ZeroSharedSecret | x25519::Outcome::Pending => Outcome::Rejected,
+    };
+    let outcomes = jobs.iter().map(outcome).collect();
+    Some(with_outputs(outcomes, outputs))
 }
 
 /// ECDH on P-256 and P-384 by a kernel of [`EC`].
@@ -302,8 +303,8 @@ fn ec_secrets(operands: &[(&ec::PrivateKey, &ec::PublicKey)], index: usize) -> V
         })
         .collect();
     EC[index].derive_batch(&mut jobs);
-    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
-    settle(outcomes, outputs, ec_verdict)
+    let outcomes = jobs.iter().map(|job| outcome_of(job.outcome)).collect();
+    with_outputs(outcomes, outputs)
 }
 
 /// The shared secrets of pairs of keys on one curve, by the kernel that has just enough lanes;
@@ -354,13 +355,13 @@ fn sign_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
         })
         .collect();
     EC_SIGN[index].sign_batch(&mut jobs);
-    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
+    let outcomes: Vec<_> = jobs.iter().map(|job| outcome_of(job.outcome)).collect();
     for (outcome, output) in outcomes.iter().zip(&mut outputs) {
-        if *outcome == ec::Outcome::Done {
+        if matches!(outcome, Outcome::Done(())) {
             output.0 = encoding::signature_to_der(&output.0);
         }
     }
-    Some(settle(outcomes, outputs, ec_verdict))
+    Some(with_outputs(outcomes, outputs))
 }
 
 /// Verification of ECDSA on P-256 and P-384 by a kernel of [`EC`].
@@ -373,9 +374,8 @@ fn verify_ec(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
         .map(|(key, digest, signature)| ec::VerifyJob::new(key, digest, signature))
         .collect();
     EC[index].verify_batch(&mut jobs);
-    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
-    let nothing = outcomes.iter().map(|_| Secret(Vec::new())).collect();
-    Some(settle(outcomes, nothing, ec_verdict))
+    let nothing = || Secret(Vec::new());
+    Some(jobs.iter().map(|job| outcome_of(job.outcome).and(nothing())).collect())
 }
 
 /// Ed25519 by a kernel of [`ED25519`].
@@ -393,18 +393,19 @@ fn sign_ed25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
         })
         .collect::<Option<Vec<_>>>()?;
     ED25519[index].sign_batch(&mut jobs);
-    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
-    Some(settle(outcomes, outputs, |outcome| match outcome {
-        ed25519::Outcome::Done => Verdict::Done,
-        ed25519::Outcome::Rejected | ed25519::Outcome::Pending => Verdict::Rejected,
-    }))
+    let outcome = |job: &ed25519::SignJob<'_>| match job.outcome {
+        ed25519::Outcome::Done => Outcome::Done(()),
+        ed25519::Outcome::Rejected | ed25519::Outcome::Pending => Outcome::Rejected,
+    };
+    let outcomes = jobs.iter().map(outcome).collect();
+    Some(with_outputs(outcomes, outputs))
 }
 
-fn ec_verdict(outcome: ec::Outcome) -> Verdict {
+fn outcome_of(outcome: ec::Outcome) -> Outcome<()> {
     match outcome {
-        ec::Outcome::Done => Verdict::Done,
-        ec::Outcome::FaultDetected => Verdict::Fault,
-        ec::Outcome::Mismatched | ec::Outcome::Rejected | ec::Outcome::Pending => Verdict::Rejected,
+        ec::Outcome::Done => Outcome::Done(()),
+        ec::Outcome::FaultDetected => Outcome::Fault,
+        ec::Outcome::Mismatched | ec::Outcome::Rejected | ec::Outcome::Pending => Outcome::Rejected,
     }
 }
 
@@ -414,10 +415,10 @@ mod tests {
 
     #[test]
     fn a_result_that_fails_its_check_is_a_fault() {
-        assert!(matches!(ec_verdict(ec::Outcome::Done), Verdict::Done));
-        assert!(matches!(ec_verdict(ec::Outcome::FaultDetected), Verdict::Fault));
+        assert!(matches!(outcome_of(ec::Outcome::Done), Outcome::Done(())));
+        assert!(matches!(outcome_of(ec::Outcome::FaultDetected), Outcome::Fault));
         for outcome in [ec::Outcome::Mismatched, ec::Outcome::Rejected, ec::Outcome::Pending] {
-            assert!(matches!(ec_verdict(outcome), Verdict::Rejected), "{outcome:?}");
+            assert!(matches!(outcome_of(outcome), Outcome::Rejected), "{outcome:?}");
         }
     }
 }

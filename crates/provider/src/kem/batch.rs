@@ -13,7 +13,7 @@ use widelane_crypto::mlkem::{
 use widelane_ossl_sys::Libcrypto;
 use widelane_secret::Mask;
 
-use crate::batching::kernel::{Outcome, Verdict, collect};
+use crate::batching::kernel::{Outcome, collect};
 use crate::batching::kinds::BatchedKind;
 use crate::batching::{self, Made, Operation, Request, Secret};
 use crate::choosing::ByPolicy;
@@ -279,26 +279,24 @@ fn decapsulate_all(operations: &[&Decapsulate], kernel: Option<usize>) -> Option
 /// Our key on the curve and the other one, where there is a curve.
 type Pair<'a> = (Option<&'a Arc<CurveKey>>, Option<&'a Arc<CurveKey>>);
 
-/// Writes the curve's part of shared secrets, and returns a verdict on each.
+/// Writes the curve's part of shared secrets, and returns what became of each.
 fn derive(
     mechanism: &Mechanism,
     pairs: Vec<Pair<'_>>,
     secrets: &mut [&mut [u8]],
     by_kernels: bool,
-) -> Option<Vec<Verdict>> {
+) -> Option<Vec<Outcome<()>>> {
     let Some(curve) = mechanism.curve else {
-        return Some(secrets.iter().map(|_| Verdict::Done).collect());
+        return Some(secrets.iter().map(|_| Outcome::Done(())).collect());
     };
     let pairs: Vec<(&CurveKey, &CurveKey)> =
         pairs.into_iter().map(|(key, peer)| Some((&**key?, &**peer?))).collect::<Option<_>>()?;
     let derived = derive_pairs(curve, &pairs, by_kernels);
-    let written = derived.iter().zip(secrets).map(|(outcome, secret)| match outcome {
-        Outcome::Done(made) => {
+    let written = derived.into_iter().zip(secrets).map(|(outcome, secret)| {
+        if let Outcome::Done(made) = &outcome {
             mechanism.parts_mut(secret, made.0.len()).1.copy_from_slice(&made.0);
-            Verdict::Done
         }
-        Outcome::Fault => Verdict::Fault,
-        Outcome::Rejected => Verdict::Rejected,
+        outcome.and(())
     });
     Some(written.collect())
 }
@@ -314,14 +312,15 @@ fn derive_pairs(curve: Curve, pairs: &[(&CurveKey, &CurveKey)], by_kernels: bool
     pairs.iter().map(derive).collect()
 }
 
+/// Goes by what became of both parts of each secret.
 fn settle(
     outcomes: Vec<mlkem::Outcome>,
-    derived: Vec<Verdict>,
+    derived: Vec<Outcome<()>>,
     outputs: Vec<Secret>,
 ) -> Vec<Outcome> {
     let settled = |((outcome, derived), output)| match (outcome, derived) {
-        (mlkem::Outcome::Done, Verdict::Done) => Outcome::Done(output),
-        (_, Verdict::Fault) => Outcome::Fault,
+        (mlkem::Outcome::Done, derived) => derived.and(output),
+        (_, Outcome::Fault) => Outcome::Fault,
         _ => Outcome::Rejected,
     };
     outcomes.into_iter().zip(derived).zip(outputs).map(settled).collect()
@@ -354,7 +353,7 @@ mod tests {
     #[test]
     fn a_fault_on_the_curve_is_a_fault() {
         let outcomes = || vec![mlkem::Outcome::Done; 3];
-        let derived = vec![Verdict::Done, Verdict::Fault, Verdict::Rejected];
+        let derived = vec![Outcome::Done(()), Outcome::Fault, Outcome::Rejected];
         let outputs = outcomes().iter().map(|_| Secret(Vec::new())).collect();
         let settled = settle(outcomes(), derived, outputs);
         assert!(matches!(settled[..], [Outcome::Done(_), Outcome::Fault, Outcome::Rejected]));

@@ -8,9 +8,9 @@ use widelane_cpu::Room;
 use widelane_crypto::rsa::{self, Rsa};
 use widelane_ossl_sys::Libcrypto;
 
-use crate::batching::kernel::{Outcome, Verdict, collect, settle};
+use crate::batching::kernel::{Outcome, collect, with_outputs};
 use crate::batching::kinds::BatchedKind;
-use crate::batching::{Conclusion, Operation, Request, Secret, Skill, Task};
+use crate::batching::{Operation, Request, Secret, Skill, Task};
 use crate::choosing::{is_open, may_open, merged_with_lane_process};
 use crate::rsa::key::Key;
 use crate::stack;
@@ -82,8 +82,8 @@ impl Operation for PrivateOperation {
         is_usual.then_some(Task::Rsa { name, key, input, is_signature: self.is_signature })
     }
 
-    fn conclude(&self, result: Secret) -> Conclusion {
-        if self.confirms(&result.0) { Conclusion::Right(result) } else { Conclusion::Wrong }
+    fn conclude(&self, result: Secret) -> Outcome {
+        if self.confirms(&result.0) { Outcome::Done(result) } else { Outcome::Fault }
     }
 }
 
@@ -115,10 +115,11 @@ fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
         .map(|((key, input), output)| rsa::PrivateJob::new(key, input, &mut output.0))
         .collect();
     RSA[index].private_batch(&mut jobs);
-    let outcomes: Vec<_> = jobs.iter().map(|job| job.outcome).collect();
-    Some(settle(outcomes, outputs, |outcome| match outcome {
-        rsa::Outcome::Done => Verdict::Done,
-        rsa::Outcome::FaultDetected => Verdict::Fault,
-        rsa::Outcome::InputOutOfRange | rsa::Outcome::Pending => Verdict::Rejected,
-    }))
+    let outcome = |job: &rsa::PrivateJob<'_>| match job.outcome {
+        rsa::Outcome::Done => Outcome::Done(()),
+        rsa::Outcome::FaultDetected => Outcome::Fault,
+        rsa::Outcome::InputOutOfRange | rsa::Outcome::Pending => Outcome::Rejected,
+    };
+    let outcomes = jobs.iter().map(outcome).collect();
+    Some(with_outputs(outcomes, outputs))
 }

@@ -34,8 +34,9 @@ use self::interface::{
 use self::job::{NO_RESULT, Slot, Ticket, UnderWay};
 use self::key::Keys;
 use super::{Asker, Engine};
+use crate::batching::kernel::Outcome;
 use crate::batching::request::{Answer, Request};
-use crate::batching::{Conclusion, Skill, Task, execute};
+use crate::batching::{Skill, Task, execute};
 use crate::config::config;
 use crate::counters::count;
 use crate::errors::{self, say, say_once};
@@ -421,14 +422,14 @@ impl Engine for Instance {
         let (begin, submitted) = (execute::now(), ticket.submitted);
         let spent_ns = ticket.spent_ns + self.polled_ns.load(Ordering::Relaxed);
         let operation = request.operation();
-        let conclusion = match ticket.result() {
+        let outcome = match ticket.result() {
             Ok(result) => operation.conclude(result),
             // The peer may have sent a point of small order.
-            Err(NO_RESULT) if operation.skill() == Some(Skill::X25519) => Conclusion::None,
-            Err(_) => Conclusion::Wrong,
+            Err(NO_RESULT) if operation.skill() == Some(Skill::X25519) => Outcome::Rejected,
+            Err(_) => Outcome::Fault,
         };
-        match conclusion {
-            Conclusion::Right(result) => {
+        match outcome {
+            Outcome::Done(result) => {
                 self.health.is_right(submitted);
                 count(&counters.device_jobs);
                 let end = execute::now();
@@ -437,11 +438,11 @@ impl Engine for Instance {
                 queues.costs.record_device(spent_ns + end.since(begin));
                 Answer::Done(result)
             }
-            Conclusion::None => {
+            Outcome::Rejected => {
                 count(&counters.device_refused);
                 Answer::Failed
             }
-            Conclusion::Wrong => {
+            Outcome::Fault => {
                 count(&counters.device_faults);
                 self.health.fails(execute::now());
                 Answer::Failed
