@@ -179,17 +179,6 @@ pub const OP_KEM: c_int = 14;
 /// Operation: encoder.
 pub const OP_ENCODER: c_int = 20;
 
-/// Function of a provider: ends it.
-pub const FUNC_PROVIDER_TEARDOWN: c_int = 1024;
-/// Function of a provider: names of its parameters.
-pub const FUNC_PROVIDER_GETTABLE_PARAMS: c_int = 1025;
-/// Function of a provider: its parameters.
-pub const FUNC_PROVIDER_GET_PARAMS: c_int = 1026;
-/// Function of a provider: its algorithms.
-pub const FUNC_PROVIDER_QUERY_OPERATION: c_int = 1027;
-/// Function of a provider: its capabilities.
-pub const FUNC_PROVIDER_GET_CAPABILITIES: c_int = 1030;
-
 /// Capability: groups of TLS.
 pub const CAPABILITY_TLS_GROUP: &CStr = c"TLS-GROUP";
 /// Parameter of a group of TLS: the algorithm of its keys.

@@ -1,11 +1,11 @@
-//! Function tables of the operations we serve, with the numbers of `openssl/core_dispatch.h`.
+//! Function tables of the operations that we serve and of the provider itself, with the numbers of `openssl/core_dispatch.h`.
 #![allow(unsafe_code, reason = "casts function pointers to the types of their numbers")]
 
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::mem::transmute;
 
 use crate::core::{
-    self, OsslCallback, OsslCoreBio, OsslDispatch, OsslParam, OsslPassphraseCallback,
+    self, OsslAlgorithm, OsslCallback, OsslCoreBio, OsslDispatch, OsslParam, OsslPassphraseCallback,
 };
 
 /// The functions of an operation.
@@ -20,6 +20,7 @@ pub trait Table: Sized {
     unsafe fn read(table: *const OsslDispatch) -> Self;
 }
 
+/// A table of functions; that of an operation is a [`Table`].
 macro_rules! table {
     (
         $(#[$doc:meta])*
@@ -27,11 +28,11 @@ macro_rules! table {
             $($field:ident: $number:literal => fn($($arg:ty),*) $(-> $ret:ty)?,)*
         }
     ) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default)]
-        #[allow(missing_docs, reason = "named as in core_dispatch.h")]
-        pub struct $name {
-            $(pub $field: Option<unsafe extern "C" fn($($arg),*) $(-> $ret)?>,)*
+        table! {
+            $(#[$doc])*
+            $name {
+                $($field: $number => fn($($arg),*) $(-> $ret)?,)*
+            }
         }
 
         impl Table for $name {
@@ -60,8 +61,26 @@ macro_rules! table {
                 }
             }
         }
+    };
+    (
+        $(#[$doc:meta])*
+        $name:ident {
+            $($field:ident: $number:literal => fn($($arg:ty),*) $(-> $ret:ty)?,)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        #[allow(missing_docs, reason = "named as in core_dispatch.h")]
+        pub struct $name {
+            $(pub $field: Option<unsafe extern "C" fn($($arg),*) $(-> $ret)?>,)*
+        }
 
         impl $name {
+            /// Writes the table for the core: its functions, and the end.
+            pub fn write(&self) -> Box<[OsslDispatch]> {
+                self.write_like(self)
+            }
+
             /// Writes the table for the core: those functions that `like` has as well, and the end.
             pub fn write_like(&self, like: &Self) -> Box<[OsslDispatch]> {
                 let mut table = Vec::new();
@@ -80,6 +99,19 @@ macro_rules! table {
             }
         }
     };
+}
+
+table! {
+    /// The functions of a provider itself (`OSSL_FUNC_PROVIDER_…`).
+    ProviderFunctions {
+        teardown: 1024 => fn(*mut c_void),
+        gettable_params: 1025 => fn(*mut c_void) -> *const OsslParam,
+        get_params: 1026 => fn(*mut c_void, *mut OsslParam) -> c_int,
+        query_operation: 1027 => fn(*mut c_void, c_int, *mut c_int) -> *const OsslAlgorithm,
+        get_capabilities: 1030 => fn(
+            *mut c_void, *const c_char, Option<OsslCallback>, *mut c_void
+        ) -> c_int,
+    }
 }
 
 table! {

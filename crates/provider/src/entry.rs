@@ -238,12 +238,36 @@ pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut c_void) -> Option<&'a mut T
 ///
 /// # Safety
 /// As for [`borrow_mut`]; C no longer uses the pointer.
-pub(crate) unsafe fn take<T>(pointer: *mut c_void) -> Option<Box<T>> {
+unsafe fn take<T>(pointer: *mut c_void) -> Option<Box<T>> {
     if pointer.is_null() {
         return None;
     }
     // SAFETY: made by `give`, ended once.
     Some(unsafe { Box::from_raw(pointer.cast::<T>()) })
+}
+
+/// C gives its share of a `T` back: a function for tables.
+///
+/// # Safety
+/// As for [`take_back`].
+pub(crate) unsafe extern "C" fn end_lent<T>(pointer: *mut c_void) {
+    guard(|| {
+        // SAFETY: passed on to the caller.
+        drop(unsafe { take_back::<T>(pointer) });
+        Some(())
+    })
+}
+
+/// C ends a `T` of its own: a function for tables.
+///
+/// # Safety
+/// As for [`take`].
+pub(crate) unsafe extern "C" fn end_given<T>(pointer: *mut c_void) {
+    guard(|| {
+        // SAFETY: passed on to the caller.
+        drop(unsafe { take::<T>(pointer) });
+        Some(())
+    })
 }
 
 /// The bytes at `data`; none if it is null.

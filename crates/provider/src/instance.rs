@@ -9,16 +9,17 @@ use std::sync::Arc;
 use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslDispatch, OsslParam, PARAM_INTEGER, PARAM_UTF8_PTR,
 };
+use widelane_ossl_sys::dispatch::ProviderFunctions;
 
 use crate::delegate::{Delegate, has_name};
-use crate::entry::{borrow, borrow_mut, entry, take_back};
+use crate::entry::{borrow, borrow_mut, end_lent, entry};
 use crate::params::{self, Value};
 use crate::{FAMILIES, kem, process};
 
 /// One loaded provider. OpenSSL may load us several times, once for each library context.
 pub(crate) struct Instance {
     delegate: Arc<Delegate>,
-    functions: [OsslDispatch; 6],
+    functions: Box<[OsslDispatch]>,
     offers: Vec<Offers>,
 }
 
@@ -54,7 +55,7 @@ impl Instance {
             by_operation.entry(offer.operation).or_default().push(offer);
         }
         Arc::new(Instance {
-            functions: provider_functions(),
+            functions: FUNCTIONS.write(),
             offers: by_operation
                 .into_iter()
                 .map(|(key, offers)| Offers::new(key, offers))
@@ -116,30 +117,16 @@ impl Offers {
     }
 }
 
-fn provider_functions() -> [OsslDispatch; 6] {
-    type Function = unsafe extern "C" fn();
-    let entry = |function_id, function: *const c_void| OsslDispatch {
-        function_id,
-        // SAFETY: a function; only its type is forgotten, and the number brings it back.
-        function: Some(unsafe { std::mem::transmute::<*const c_void, Function>(function) }),
-    };
-    [
-        entry(core::FUNC_PROVIDER_TEARDOWN, teardown as *const c_void),
-        entry(core::FUNC_PROVIDER_GETTABLE_PARAMS, gettable_params as *const c_void),
-        entry(core::FUNC_PROVIDER_GET_PARAMS, get_params as *const c_void),
-        entry(core::FUNC_PROVIDER_QUERY_OPERATION, query_operation as *const c_void),
-        entry(core::FUNC_PROVIDER_GET_CAPABILITIES, get_capabilities as *const c_void),
-        OsslDispatch::END,
-    ]
-}
+/// The functions of the provider itself.
+const FUNCTIONS: ProviderFunctions = ProviderFunctions {
+    teardown: Some(end_lent::<Instance>),
+    gettable_params: Some(gettable_params),
+    get_params: Some(get_params),
+    query_operation: Some(query_operation),
+    get_capabilities: Some(get_capabilities),
+};
 
 entry! {
-    fn teardown(provctx: *mut c_void) {
-        // SAFETY: the core gives the instance back that init lent it.
-        drop(unsafe { take_back::<Instance>(provctx) });
-        Some(())
-    }
-
     fn gettable_params(_provctx: *mut c_void) -> *const OsslParam {
         Some(GETTABLE.as_ptr())
     }

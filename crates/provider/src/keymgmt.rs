@@ -10,7 +10,7 @@ use widelane_ossl_sys::core::{OsslCallback, OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::delegate::Delegate;
-use crate::entry::{borrow, borrow_mut, entry, forward, give, lend, share, take, take_back};
+use crate::entry::{borrow, borrow_mut, end_given, end_lent, entry, forward, give, lend, share};
 use crate::instance::Instance;
 
 /// A family of keys, as a type: the core calls functions of each without saying which it means.
@@ -152,8 +152,8 @@ pub(crate) fn functions<F: KeyFamily>(delegate: &Delegate) -> Box<[OsslDispatch]
         gen_set_params: Some(gen_set_params::<F::Key>),
         gen_settable_params: Some(gen_settable_params::<F>),
         generate: Some(generate::<F::Key>),
-        gen_cleanup: Some(gen_cleanup::<F::Key>),
-        free: Some(free::<F::Key>),
+        gen_cleanup: Some(end_given::<<F::Key as ManagedKey>::Generation>),
+        free: Some(end_lent::<F::Key>),
         get_params: Some(get_params::<F::Key>),
         gettable_params: Some(gettable_params::<F>),
         set_params: Some(set_params::<F::Key>),
@@ -176,12 +176,6 @@ entry! {
     fn new<F: KeyFamily>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         F::Key::make(unsafe { borrow::<Instance>(provctx) }?.delegate(), F::KIND).map(lend)
-    }
-
-    fn free<K: ManagedKey>(key: *mut c_void) {
-        // SAFETY: the core gives a key back that it got from `lend`.
-        drop(unsafe { take_back::<K>(key) });
-        Some(())
     }
 
     fn has<K: ManagedKey>(key: *const c_void, selection: c_int) -> c_int {
@@ -349,12 +343,6 @@ entry! {
         let generation = unsafe { borrow_mut::<K::Generation>(generation) }?;
         // SAFETY: the core's callback and its argument.
         unsafe { generation.generate(callback, argument) }.map(lend)
-    }
-
-    fn gen_cleanup<K: ManagedKey>(generation: *mut c_void) {
-        // SAFETY: the core ends a generation of ours.
-        drop(unsafe { take::<K::Generation>(generation) });
-        Some(())
     }
 }
 

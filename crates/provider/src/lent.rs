@@ -6,15 +6,15 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
-use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use widelane_ossl_sys::Libcrypto;
 use widelane_ossl_sys::core::{
     self, EvpCipher, EvpMd, OsslAlgorithm, OsslCoreHandle, OsslDispatch, OsslLibCtx, OsslProvider,
 };
+use widelane_ossl_sys::dispatch::ProviderFunctions;
 
 use crate::entry::entry;
 use crate::errors::quietly;
@@ -284,16 +284,7 @@ entry! {
     }
 }
 
-type QueryFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut c_int) -> *const OsslAlgorithm;
-
 /// The functions of a second provider.
-static FUNCTIONS: [OsslDispatch; 2] = [
-    OsslDispatch {
-        function_id: core::FUNC_PROVIDER_QUERY_OPERATION,
-        // SAFETY: only the type is forgotten; the number brings it back.
-        function: Some(unsafe {
-            transmute::<QueryFunction, unsafe extern "C" fn()>(query_operation)
-        }),
-    },
-    OsslDispatch::END,
-];
+static FUNCTIONS: LazyLock<Box<[OsslDispatch]>> = LazyLock::new(|| {
+    ProviderFunctions { query_operation: Some(query_operation), ..Default::default() }.write()
+});

@@ -20,7 +20,7 @@ use crate::counters::count_delegated;
 use crate::delegate::{Delegate, OnDemand, Owned, verify_digest};
 use crate::digest::Digest;
 use crate::entry::{
-    begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
+    begin, borrow, borrow_mut, describe, end_given, entry, forward, give, input, output, share,
 };
 use crate::instance::Instance;
 use crate::keymgmt::ManagedKey;
@@ -212,7 +212,7 @@ pub(crate) fn functions<A: Signer>(delegate: &Delegate) -> Box<[OsslDispatch]> {
         digest_verify_update: Some(digest_verify_update::<A>),
         digest_verify_final: Some(digest_verify_final::<A>),
         digest_verify: Some(digest_verify::<A>),
-        freectx: Some(freectx::<A>),
+        freectx: Some(end_given::<Context<A>>),
         dupctx: Some(dupctx::<A>),
         get_ctx_params: Some(get_ctx_params::<A>),
         gettable_ctx_params: Some(gettable_ctx_params::<A>),
@@ -423,12 +423,6 @@ entry! {
             digest: None,
             inner: OnDemand::default(),
         }))
-    }
-
-    fn freectx<A: Signer>(context: *mut c_void) {
-        // SAFETY: the core ends a context of ours.
-        drop(unsafe { take::<Context<A>>(context) });
-        Some(())
     }
 
     fn dupctx<A: Signer>(context: *mut c_void) -> *mut c_void {

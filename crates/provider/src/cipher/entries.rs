@@ -13,7 +13,7 @@ use super::Kind;
 use super::context::{Context, Refused};
 use super::piece::Piece;
 use crate::delegate::{Delegate, Owned};
-use crate::entry::{borrow, borrow_mut, entry, give, input, take};
+use crate::entry::{borrow, borrow_mut, end_given, entry, give, input};
 use crate::errors::raise;
 use crate::instance::Instance;
 use crate::params::{self, Array};
@@ -80,7 +80,7 @@ pub(super) fn functions<K: Kind>(like: &CipherFunctions) -> Box<[OsslDispatch]> 
         update: Some(update::<K::Context>),
         finish: Some(finish::<K::Context>),
         cipher: Some(cipher::<K::Context>),
-        freectx: Some(freectx::<K::Context>),
+        freectx: Some(end_given::<Held<K::Context>>),
         dupctx: Some(dupctx::<K::Context>),
         // Lengths, mode and flags are the algorithm's, not a context's.
         get_params: like.get_params,
@@ -189,12 +189,6 @@ entry! {
         _provctx: *mut c_void,
     ) -> *const OsslParam {
         Some(C::SETTABLE.as_ptr())
-    }
-
-    fn freectx<C: Context>(context: *mut c_void) {
-        // SAFETY: the core ends a context of ours.
-        drop(unsafe { take::<Held<C>>(context) });
-        Some(())
     }
 
     fn dupctx<C: Context>(context: *mut c_void) -> *mut c_void {

@@ -15,7 +15,7 @@ use widelane_ossl_sys::dispatch::EncoderFunctions;
 use crate::curve::Algorithm;
 use crate::curve::key::Key;
 use crate::delegate::{Delegate, Owned};
-use crate::entry::{Nth, Place, borrow, entry, give, lend, take, take_back};
+use crate::entry::{Nth, Place, borrow, end_given, end_lent, entry, give, lend};
 use crate::instance::Instance;
 use crate::keymgmt;
 
@@ -28,13 +28,13 @@ pub(crate) fn functions(delegate: &Delegate) -> impl Iterator<Item = Box<[OsslDi
 const fn table<P: Place>() -> EncoderFunctions {
     EncoderFunctions {
         newctx: Some(newctx::<P>),
-        freectx: Some(freectx),
+        freectx: Some(end_given::<Context>),
         set_ctx_params: Some(set_ctx_params),
         settable_ctx_params: Some(settable_ctx_params::<P>),
         does_selection: Some(does_selection::<P>),
         encode: Some(encode),
         import_object: Some(import_object),
-        free_object: Some(free_object),
+        free_object: Some(end_lent::<Key>),
     }
 }
 
@@ -73,12 +73,6 @@ entry! {
         let inner = unsafe { functions.newctx?(delegate.provctx) };
         let inner = Owned::adopt(inner, functions.freectx)?;
         Some(give(Context { delegate: Arc::clone(delegate), index: P::INDEX, inner }))
-    }
-
-    fn freectx(context: *mut c_void) {
-        // SAFETY: the core ends a context of ours.
-        drop(unsafe { take::<Context>(context) });
-        Some(())
     }
 
     fn settable_ctx_params<P: Place>(provctx: *mut c_void) -> *const OsslParam {
@@ -140,11 +134,5 @@ entry! {
         // SAFETY: a key of ours, and the core's parameters.
         let imported = unsafe { keymgmt::import::<Key>(place, selection, params) } > 0;
         imported.then(|| lend(key))
-    }
-
-    fn free_object(key: *mut c_void) {
-        // SAFETY: the core gives a key back that it got from `import_object`.
-        drop(unsafe { take_back::<Key>(key) });
-        Some(())
     }
 }

@@ -17,7 +17,7 @@ use crate::curve::key::Key;
 use crate::curve::keymgmt::{Ec, X25519};
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
-use crate::entry::{borrow, borrow_mut, describe, entry, forward, give, output, share, take};
+use crate::entry::{borrow, borrow_mut, describe, end_given, entry, forward, give, output, share};
 use crate::instance::Instance;
 use crate::keymgmt::KeyFamily;
 use crate::params;
@@ -38,7 +38,7 @@ const fn all<F: KeyFamily<Key = Key>>() -> KeyexchFunctions {
         init: Some(init),
         derive: Some(derive),
         set_peer: Some(set_peer),
-        freectx: Some(freectx),
+        freectx: Some(end_given::<Context>),
         dupctx: Some(dupctx),
         set_ctx_params: Some(set_ctx_params),
         settable_ctx_params: Some(settable_ctx_params::<F>),
@@ -114,12 +114,6 @@ entry! {
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         let (ours, key, peer, inner) = (true, None, None, OnDemand::default());
         Some(give(Context { delegate, algorithm: F::KIND, ours, key, peer, inner }))
-    }
-
-    fn freectx(context: *mut c_void) {
-        // SAFETY: the core ends a context of ours.
-        drop(unsafe { take::<Context>(context) });
-        Some(())
     }
 
     fn dupctx(context: *mut c_void) -> *mut c_void {

@@ -8,7 +8,7 @@ use widelane_ossl_sys::core::OsslParam;
 use widelane_ossl_sys::dispatch::KdfFunctions;
 
 use crate::delegate::{Delegate, OnDemand, Owned};
-use crate::entry::{borrow, borrow_mut, entry, forward, give, take};
+use crate::entry::{borrow, borrow_mut, end_given, entry, forward, give};
 use crate::instance::Instance;
 use crate::kdf::fields::{Field, Fields};
 use crate::{params, switch};
@@ -114,7 +114,7 @@ fn new_fields() -> Option<Fields> {
 pub(super) const FUNCTIONS: KdfFunctions = KdfFunctions {
     newctx: None,
     dupctx: Some(dupctx),
-    freectx: Some(freectx),
+    freectx: Some(end_given::<Context>),
     reset: Some(reset),
     derive: Some(derive),
     gettable_ctx_params: None,
@@ -124,12 +124,6 @@ pub(super) const FUNCTIONS: KdfFunctions = KdfFunctions {
 };
 
 entry! {
-    fn freectx(context: *mut c_void) {
-        // SAFETY: the core ends a context of ours.
-        drop(unsafe { take::<Context>(context) });
-        Some(())
-    }
-
     fn dupctx(context: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow::<Context>(context) }?;

@@ -13,7 +13,7 @@ use crate::batching::{Operation, Secret};
 use crate::counters::count_delegated;
 use crate::curve::generation::ephemeral;
 use crate::delegate::Delegate;
-use crate::entry::{borrow, borrow_mut, entry, give, input, output, share, take};
+use crate::entry::{borrow, borrow_mut, end_given, entry, give, input, output, share};
 use crate::errors::raise;
 use crate::instance::Instance;
 use crate::kem::batch::{self, Decapsulate, Encapsulate};
@@ -26,8 +26,7 @@ use crate::pool::{self, Message};
 pub(super) fn functions(is_hybrid: bool) -> Box<[OsslDispatch]> {
     let settable_ctx_params =
         if is_hybrid { settable_of_hybrid as SettableParams } else { settable_ctx_params };
-    KemFunctions { settable_ctx_params: Some(settable_ctx_params), ..FUNCTIONS }
-        .write_like(&FUNCTIONS)
+    KemFunctions { settable_ctx_params: Some(settable_ctx_params), ..FUNCTIONS }.write()
 }
 
 type SettableParams = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const OsslParam;
@@ -38,7 +37,7 @@ const FUNCTIONS: KemFunctions = KemFunctions {
     encapsulate: Some(encapsulate),
     decapsulate_init: Some(decapsulate_init),
     decapsulate: Some(decapsulate),
-    freectx: Some(freectx),
+    freectx: Some(end_given::<Context>),
     dupctx: Some(dupctx),
     set_ctx_params: Some(set_ctx_params),
     settable_ctx_params: Some(settable_ctx_params),
@@ -182,12 +181,6 @@ entry! {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
         Some(give(Context { delegate, key: None, takes_message: false, message: None }))
-    }
-
-    fn freectx(context: *mut c_void) {
-        // SAFETY: the core ends a context of ours.
-        drop(unsafe { take::<Context>(context) });
-        Some(())
     }
 
     fn dupctx(context: *mut c_void) -> *mut c_void {

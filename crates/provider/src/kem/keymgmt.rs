@@ -13,7 +13,7 @@ use widelane_ossl_sys::core::{
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::batching::Secret;
-use crate::entry::{Nth, Place, borrow, borrow_mut, entry, give, lend, take, take_back};
+use crate::entry::{Nth, Place, borrow, borrow_mut, end_given, end_lent, entry, give, lend};
 use crate::errors::raise;
 use crate::instance::Instance;
 use crate::kem::MECHANISMS;
@@ -23,7 +23,7 @@ use crate::params::{self, Array, Value};
 
 /// Our functions for the keys of a mechanism, given by its place.
 pub(super) fn functions(index: usize) -> Box<[OsslDispatch]> {
-    FUNCTIONS[index].write_like(&FUNCTIONS[index])
+    FUNCTIONS[index].write()
 }
 
 const FUNCTIONS: [KeymgmtFunctions; MECHANISMS.len()] = [
@@ -43,8 +43,8 @@ const fn table<P: Place>() -> KeymgmtFunctions {
         gen_set_params: Some(gen_set_params),
         gen_settable_params: Some(gen_settable_params),
         generate: Some(generate),
-        gen_cleanup: Some(gen_cleanup),
-        free: Some(free),
+        gen_cleanup: Some(end_given::<Generation>),
+        free: Some(end_lent::<Key>),
         get_params: Some(get_params),
         gettable_params: Some(gettable_params::<P>),
         set_params: Some(set_params),
@@ -81,12 +81,6 @@ entry! {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
         Some(lend(Arc::new(Key::new(delegate, P::INDEX))))
-    }
-
-    fn free(key: *mut c_void) {
-        // SAFETY: the core gives a key back that it got from `lend`.
-        drop(unsafe { take_back::<Key>(key) });
-        Some(())
     }
 
     fn has(key: *const c_void, selection: c_int) -> c_int {
@@ -256,12 +250,6 @@ entry! {
         // SAFETY: the core passes a generation of ours.
         let generation = unsafe { borrow_mut::<Generation>(generation) }?;
         generation.generate().map(lend)
-    }
-
-    fn gen_cleanup(generation: *mut c_void) {
-        // SAFETY: the core ends a generation of ours.
-        drop(unsafe { take::<Generation>(generation) });
-        Some(())
     }
 }
 

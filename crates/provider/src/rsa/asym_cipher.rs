@@ -14,7 +14,7 @@ use crate::batching::{self, Made, Secret};
 use crate::counters::count_delegated;
 use crate::delegate::{Delegate, Owned};
 use crate::entry::{
-    begin, borrow, borrow_mut, describe, entry, forward, give, input, output, share, take,
+    begin, borrow, borrow_mut, describe, end_given, entry, forward, give, input, output, share,
 };
 use crate::instance::Instance;
 use crate::params;
@@ -29,7 +29,7 @@ pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {
         encrypt: Some(encrypt),
         decrypt_init: Some(decrypt_init),
         decrypt: Some(decrypt),
-        freectx: Some(freectx),
+        freectx: Some(end_given::<Context>),
         dupctx: Some(dupctx),
         get_ctx_params: Some(get_ctx_params),
         gettable_ctx_params: Some(gettable_ctx_params),
@@ -148,12 +148,6 @@ entry! {
         let inner = unsafe { newctx(delegate.provctx) };
         let inner = Owned::adopt(inner, table(delegate).freectx)?;
         Some(give(Context { delegate: Arc::clone(delegate), inner, key: None }))
-    }
-
-    fn freectx(context: *mut c_void) {
-        // SAFETY: the core ends a context of ours.
-        drop(unsafe { take::<Context>(context) });
-        Some(())
     }
 
     fn dupctx(context: *mut c_void) -> *mut c_void {

@@ -135,7 +135,7 @@ macro_rules! dispatch {
 
 static PROVIDER: [OsslDispatch; 2] = [
     dispatch!(
-        core::FUNC_PROVIDER_QUERY_OPERATION,
+        1027,
         query: fn(*mut c_void, c_int, *mut c_int) -> *const OsslAlgorithm
     ),
     OsslDispatch::END,
