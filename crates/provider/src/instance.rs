@@ -9,9 +9,9 @@ use std::sync::Arc;
 use widelane_ossl_sys::core::{
     self, OsslAlgorithm, OsslCallback, OsslDispatch, OsslParam, PARAM_INTEGER, PARAM_UTF8_PTR,
 };
-use widelane_ossl_sys::dispatch::ProviderFunctions;
+use widelane_ossl_sys::dispatch::{ProviderFunctions, Table};
 
-use crate::delegate::{Delegate, has_name};
+use crate::delegate::{Algorithm, Delegate, has_name};
 use crate::entry::{borrow, borrow_mut, end_lent, entry};
 use crate::params::{self, Value};
 use crate::{FAMILIES, kem, process};
@@ -87,6 +87,15 @@ impl Drop for Instance {
 }
 
 impl Offer {
+    /// Functions for what the default provider has for an algorithm, by its names.
+    pub(crate) fn like<F: Table>(
+        theirs: &Algorithm<F>,
+        table: Box<[OsslDispatch]>,
+        description: &'static CStr,
+    ) -> Self {
+        Offer::new(F::OPERATION, &theirs.names, table, description)
+    }
+
     /// Functions for an operation, and what they are known by.
     pub(crate) fn new(
         operation: c_int,

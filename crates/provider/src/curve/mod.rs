@@ -37,45 +37,34 @@ pub(crate) const FAMILY: Family = Family { offers, kinds: batch::KINDS };
 fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     let known = &delegate.algorithms;
     let mut offers = vec![
-        Offer::new(
-            core::OP_KEYMGMT,
-            &known.ec.names,
+        Offer::like(
+            &known.ec,
             key_functions::<keymgmt::Ec>(delegate),
             c"EC keys, batched by Widelane",
         ),
-        Offer::new(
-            core::OP_KEYMGMT,
-            &known.x25519.names,
+        Offer::like(
+            &known.x25519,
             key_functions::<keymgmt::X25519>(delegate),
             c"X25519 keys, batched by Widelane",
         ),
-        Offer::new(
-            core::OP_KEYMGMT,
-            &known.ed25519.names,
+        Offer::like(
+            &known.ed25519,
             key_functions::<keymgmt::Ed25519>(delegate),
             c"Ed25519 keys, batched by Widelane",
         ),
-        Offer::new(
-            core::OP_KEYEXCH,
-            &known.ecdh.names,
-            exchange::ecdh_functions(delegate),
-            c"ECDH, batched by Widelane",
-        ),
-        Offer::new(
-            core::OP_KEYEXCH,
-            &known.x25519_exchange.names,
+        Offer::like(&known.ecdh, exchange::ecdh_functions(delegate), c"ECDH, batched by Widelane"),
+        Offer::like(
+            &known.x25519_exchange,
             exchange::x25519_functions(delegate),
             c"X25519, batched by Widelane",
         ),
-        Offer::new(
-            core::OP_SIGNATURE,
-            &known.ecdsa.names,
+        Offer::like(
+            &known.ecdsa,
             signature_functions::<ecdsa::Ecdsa>(delegate),
             c"ECDSA, batched by Widelane",
         ),
-        Offer::new(
-            core::OP_SIGNATURE,
-            &known.ed25519_signature.names,
+        Offer::like(
+            &known.ed25519_signature,
             signature_functions::<eddsa::Ed25519>(delegate),
             c"Ed25519, batched by Widelane",
         ),

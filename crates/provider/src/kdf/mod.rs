@@ -14,7 +14,6 @@ mod tls1_prf;
 use std::sync::{Arc, LazyLock};
 
 use widelane_crypto::kdf::{Hash, Kdf};
-use widelane_ossl_sys::core;
 
 use crate::Family;
 use crate::choosing::ByPolicy;
@@ -37,15 +36,13 @@ fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     // Chosen while the program has one thread, as kernels are when the queues of a process begin.
     LazyLock::force(&KDFS);
     vec![
-        Offer::new(
-            core::OP_KDF,
-            &delegate.algorithms.tls13_kdf.names,
+        Offer::like(
+            &delegate.algorithms.tls13_kdf,
             tls13_kdf::functions(delegate),
             c"key schedule of TLS 1.3, shortened by Widelane",
         ),
-        Offer::new(
-            core::OP_KDF,
-            &delegate.algorithms.tls1_prf.names,
+        Offer::like(
+            &delegate.algorithms.tls1_prf,
             tls1_prf::functions(delegate),
             c"key schedule of TLS 1.2, shortened by Widelane",
         ),

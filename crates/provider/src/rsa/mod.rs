@@ -11,8 +11,6 @@ pub(crate) mod signature;
 
 use std::sync::Arc;
 
-use widelane_ossl_sys::core;
-
 use crate::Family;
 use crate::delegate::Delegate;
 use crate::instance::Offer;
@@ -26,27 +24,23 @@ pub(crate) const FAMILY: Family = Family { offers, kinds: batch::KINDS };
 fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {
     let known = &delegate.algorithms;
     vec![
-        Offer::new(
-            core::OP_KEYMGMT,
-            &known.rsa.names,
+        Offer::like(
+            &known.rsa,
             key_functions::<keymgmt::Rsa>(delegate),
             c"RSA keys, batched by Widelane",
         ),
-        Offer::new(
-            core::OP_KEYMGMT,
-            &known.rsa_pss.names,
+        Offer::like(
+            &known.rsa_pss,
             key_functions::<keymgmt::RsaPss>(delegate),
             c"RSA-PSS keys, batched by Widelane",
         ),
-        Offer::new(
-            core::OP_SIGNATURE,
-            &known.rsa_signature.names,
+        Offer::like(
+            &known.rsa_signature,
             signature_functions::<signature::Rsa>(delegate),
             c"RSA signatures, batched by Widelane",
         ),
-        Offer::new(
-            core::OP_ASYM_CIPHER,
-            &known.rsa_cipher.names,
+        Offer::like(
+            &known.rsa_cipher,
             asym_cipher::functions(delegate),
             c"RSA decryption, batched by Widelane",
         ),
