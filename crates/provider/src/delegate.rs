@@ -16,11 +16,11 @@ use widelane_ossl_sys::dispatch::{
     KeyexchFunctions, KeymgmtFunctions, SignatureFunctions, Table,
 };
 
-use crate::batching::Secret;
 use crate::digest::{self, Digests};
 use crate::errors::quietly;
 use crate::lent::{Core, Lent, Wanted};
 use crate::params::Array;
+use crate::secret::Secret;
 use crate::{cipher, kem, params};
 
 /// The default provider, in a library context of our own.

@@ -36,6 +36,7 @@ mod pool;
 mod process;
 mod rsa;
 mod runtime;
+mod secret;
 mod signature;
 mod stack;
 mod switch;

@@ -148,13 +148,14 @@ mod tests {
     use widelane_ossl_sys::core::{OsslParam, SELECT_KEYPAIR};
 
     use super::*;
-    use crate::batching::{Operation, Secret};
+    use crate::batching::Operation;
     use crate::counters::Pages;
     use crate::delegate::Delegate;
     use crate::errors::tests::libcrypto_of_tests;
     use crate::process;
     use crate::rsa::batch::PrivateOperation;
     use crate::rsa::key::{Key, Kind};
+    use crate::secret::Secret;
 
     /// A new RSA-2048 key.
     pub(crate) fn new_key() -> Arc<Key> {

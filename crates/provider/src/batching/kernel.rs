@@ -2,7 +2,8 @@
 
 use std::any::Any;
 
-use crate::batching::request::{Request, Secret};
+use crate::batching::request::Request;
+use crate::secret::Secret;
 
 /// What a kernel or a device made of an operation.
 pub(crate) enum Outcome<T = Secret> {

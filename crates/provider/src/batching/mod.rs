@@ -37,9 +37,10 @@ use widelane_ossl_sys::Libcrypto;
 
 use self::request::Answer;
 use crate::counters::{count, count_delegated};
+use crate::secret::Secret;
 use crate::{process, runtime, switch};
 pub(crate) use operation::{Operation, Skill, Task};
-pub(crate) use request::{Request, Secret};
+pub(crate) use request::Request;
 
 /// What came of an operation.
 pub(crate) enum Made {

@@ -9,8 +9,8 @@ use widelane_crypto::{ec, x25519};
 use widelane_ossl_sys::Libcrypto;
 
 use crate::batching::kernel::Outcome;
-use crate::batching::request::Secret;
 use crate::rsa;
+use crate::secret::Secret;
 
 /// One operation: with a private key, or a verification. The kernels of its kind know its type.
 pub(crate) trait Operation: Any + Send + Sync {

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use widelane_bridge::counters::OperationKind;
 use widelane_ossl_sys::Libcrypto;
-use widelane_secret::wipe;
 
 use crate::batching::operation::Operation;
 use crate::errors::quietly;
+use crate::secret::Secret;
 
 /// One operation under way.
 ///
@@ -31,15 +31,6 @@ pub(super) enum Answer {
     Rejected,
     /// Its owner does not want it any more.
     Cancelled,
-}
-
-/// The result of an operation with a private key; for all we know a secret.
-pub(crate) struct Secret(pub(crate) Vec<u8>);
-
-impl Drop for Secret {
-    fn drop(&mut self) {
-        wipe(&mut self.0);
-    }
 }
 
 impl Request {

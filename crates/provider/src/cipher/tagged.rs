@@ -13,6 +13,7 @@ use super::tally::Tally;
 use crate::choosing;
 use crate::config::config;
 use crate::delegate::Delegate;
+use crate::secret::Secret;
 
 /// What contexts of ciphers with tags have.
 #[derive(Clone)]
@@ -26,20 +27,10 @@ pub(super) struct Tagged {
     aead: Aead,
     stream: Option<Stream<Key>>,
     /// The key once more, where it may have to go to another room.
-    given: Option<GivenKey>,
+    given: Option<Secret>,
     /// The policy that the room follows from.
     chosen: usize,
     tally: Tally,
-}
-
-/// A key as it was given; wiped in the end.
-#[derive(Clone)]
-struct GivenKey(Box<[u8]>);
-
-impl Drop for GivenKey {
-    fn drop(&mut self) {
-        wipe(&mut self.0);
-    }
 }
 
 impl Tagged {
@@ -74,7 +65,7 @@ impl Tagged {
         let key = self.aead.key(bytes).map_err(|_| core::PROV_R_INVALID_KEY_LENGTH)?;
         self.stream = Some(Stream::new(key));
         let may_change = config().alternatives.len() > 1;
-        self.given = may_change.then(|| GivenKey(bytes.into()));
+        self.given = may_change.then(|| Secret(bytes.into()));
         Ok(())
     }
 
@@ -91,7 +82,7 @@ impl Tagged {
         let Some(given) = self.given.as_ref().filter(|_| aead.room() != self.aead.room()) else {
             return Ok(());
         };
-        let key = aead.key(&given.0);
+        let key = aead.key(given);
         self.stream = Some(Stream::new(key.map_err(|_| core::PROV_R_INVALID_KEY_LENGTH)?));
         self.aead = aead;
         self.tally = self.tally.in_room(aead.room());

@@ -13,10 +13,11 @@ use widelane_secret::Mask;
 
 use crate::batching::kernel::{Outcome, collect, with_outputs};
 use crate::batching::kinds::BatchedKind;
-use crate::batching::{Operation, Request, Secret, Skill, Task};
+use crate::batching::{Operation, Request, Skill, Task};
 use crate::choosing::{is_open, merged};
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
+use crate::secret::Secret;
 use crate::signature::SignerKey;
 use crate::stack;
 

@@ -13,13 +13,14 @@ use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Made, Secret};
+use crate::batching::{self, Made};
 use crate::curve::batch::{SignDigest, VerifyDigest};
 use crate::curve::key::Key;
 use crate::curve::verified::Statement;
 use crate::curve::{Curve, single};
 use crate::delegate::{Delegate, SignContext};
 use crate::digest::DIGEST_BYTES_MAX;
+use crate::secret::Secret;
 use crate::signature::{Context, Found, Signer, SignerKey};
 use crate::{digest, params};
 

@@ -6,19 +6,19 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use widelane_ossl_sys::core::{self, OsslParam};
-use widelane_secret::wipe;
 
 use crate::curve::key::Key;
 use crate::curve::{Algorithm, Curve};
 use crate::entry::{borrow_mut, entry};
 use crate::params::{self, Array};
+use crate::secret::Secret;
 
 /// The halves of a key that are handed over as parameters.
 #[derive(Default)]
 pub(super) struct Halves {
     /// The public half as protocols send it.
     pub(super) public: Option<Vec<u8>>,
-    pub(super) private: Option<Vec<u8>>,
+    pub(super) private: Option<Secret>,
 }
 
 impl Halves {
@@ -33,37 +33,12 @@ impl Halves {
     }
 
     /// The private half, in `bytes` bytes; nothing if it is longer.
-    pub(super) fn private(mut self, bytes: usize) -> Option<PrivateBytes> {
-        let found = PrivateBytes(self.private.take()?);
-        let mut whole = PrivateBytes(vec![0; bytes]);
-        let begin = bytes.checked_sub(found.0.len())?;
-        whole.0[begin..].copy_from_slice(&found.0);
+    pub(super) fn private(self, bytes: usize) -> Option<Secret> {
+        let found = self.private?;
+        let mut whole = Secret(vec![0; bytes]);
+        let begin = bytes.checked_sub(found.len())?;
+        whole.0[begin..].copy_from_slice(&found);
         Some(whole)
-    }
-}
-
-impl Drop for Halves {
-    fn drop(&mut self) {
-        if let Some(private) = &mut self.private {
-            wipe(private);
-        }
-    }
-}
-
-/// The bytes of a private key.
-pub(super) struct PrivateBytes(Vec<u8>);
-
-impl std::ops::Deref for PrivateBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl Drop for PrivateBytes {
-    fn drop(&mut self) {
-        wipe(&mut self.0);
     }
 }
 
@@ -80,7 +55,7 @@ entry! {
                 exported.public = bytes();
             } else if name == core::PKEY_PARAM_PRIV_KEY {
                 // A number on NIST's curves, bytes elsewhere.
-                exported.private = params::big_endian(param).or_else(bytes);
+                exported.private = params::big_endian(param).or_else(bytes).map(Secret);
             }
         }
         Some(1)
@@ -125,7 +100,7 @@ impl Plain {
         }
         let mut halves = Halves { public: Some(params::octets(public)?.to_vec()), private: None };
         if let Some(private) = private {
-            halves.private = Some(params::big_endian(private)?);
+            halves.private = Some(Secret(params::big_endian(private)?));
         }
         Some(Plain { curve, halves })
     }
@@ -164,7 +139,7 @@ pub(super) struct KeyParams<'a> {
     params: [OsslParam; 4],
     selection: c_int,
     /// A private half as a number, to which the parameters point.
-    _number: PrivateBytes,
+    _number: Secret,
     /// The halves as they are held, to which they point otherwise.
     _held: PhantomData<&'a [u8]>,
 }
@@ -173,7 +148,7 @@ impl<'a> KeyParams<'a> {
     /// The parameters of a key with these halves.
     pub(super) fn new(curve: Curve, public: Option<&'a [u8]>, private: Option<&'a [u8]>) -> Self {
         let mut selection = core::SELECT_ALL_PARAMETERS;
-        let mut number = PrivateBytes(Vec::new());
+        let mut number = Secret(Vec::new());
         let mut params = Vec::with_capacity(4);
         if let Some(name) = curve.group_name() {
             params.push(params::text_in(core::PKEY_PARAM_GROUP_NAME, name));

@@ -5,10 +5,10 @@ use std::ptr;
 
 use widelane_ossl_sys::core::OsslParam;
 
-use crate::batching::Secret;
 use crate::curve::exchange;
 use crate::curve::key::Key;
 use crate::delegate::{Owned, SignContext, verify_digest};
+use crate::secret::Secret;
 
 /// The shared secret of two keys.
 pub(crate) fn derive(key: &Key, peer: &Key) -> Option<Secret> {

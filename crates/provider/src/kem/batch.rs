@@ -15,7 +15,7 @@ use widelane_secret::Mask;
 
 use crate::batching::kernel::{Outcome, collect};
 use crate::batching::kinds::BatchedKind;
-use crate::batching::{self, Made, Operation, Request, Secret};
+use crate::batching::{self, Made, Operation, Request};
 use crate::choosing::ByPolicy;
 use crate::counters::count_delegated;
 use crate::curve::key::Key as CurveKey;
@@ -24,6 +24,7 @@ use crate::errors::quietly;
 use crate::kem::key::Key;
 use crate::kem::{Mechanism, single};
 use crate::pool::Message;
+use crate::secret::Secret;
 use crate::stack;
 
 /// The kinds of operations that have kernels here.

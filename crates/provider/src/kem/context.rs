@@ -9,7 +9,7 @@ use widelane_crypto::mlkem::SHARED_BYTES;
 use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam, PARAM_OCTET_STRING};
 use widelane_ossl_sys::dispatch::KemFunctions;
 
-use crate::batching::{Operation, Secret};
+use crate::batching::Operation;
 use crate::counters::count_delegated;
 use crate::curve::generation::ephemeral;
 use crate::delegate::Delegate;
@@ -21,6 +21,7 @@ use crate::kem::key::{Key, Reason};
 use crate::kem::single;
 use crate::params::{self, Array};
 use crate::pool::{self, Message};
+use crate::secret::Secret;
 
 /// Our functions for ML-KEM alone, of which the message can be set, or for a hybrid.
 pub(super) fn functions(is_hybrid: bool) -> Box<[OsslDispatch]> {

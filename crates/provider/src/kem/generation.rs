@@ -6,7 +6,6 @@ use std::sync::Arc;
 use widelane_crypto::mlkem::{DecapsulationKey, SEED_BYTES};
 use widelane_ossl_sys::core;
 
-use crate::batching::Secret;
 use crate::batching::execute::now;
 use crate::batching::queues::Method;
 use crate::counters::{How, count_job};
@@ -14,6 +13,7 @@ use crate::curve::generation::ephemeral;
 use crate::delegate::Delegate;
 use crate::kem::key::{Halves, Key};
 use crate::kem::{MECHANISMS, Mechanism, batch};
+use crate::secret::Secret;
 use crate::{pool, process};
 
 /// A key that is being generated.

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use widelane_crypto::mlkem::{DecapsulationKey, SHARED_BYTES};
 use widelane_ossl_sys::core::{self, OsslParam};
 
-use crate::batching::Secret;
 use crate::curve::key::Key as CurveKey;
 use crate::delegate::{Delegate, Kem, OnDemand, Owned};
 use crate::kem::{MECHANISMS, Mechanism, batch};
+use crate::secret::Secret;
 use crate::{params, stack};
 
 /// A key of a mechanism: none yet, a public one, or both halves. It never changes once it is one.

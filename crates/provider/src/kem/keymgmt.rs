@@ -12,7 +12,6 @@ use widelane_ossl_sys::core::{
 };
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
-use crate::batching::Secret;
 use crate::entry::{Nth, Place, borrow, borrow_mut, end_given, end_lent, entry, give, lend};
 use crate::errors::raise;
 use crate::instance::Instance;
@@ -20,6 +19,7 @@ use crate::kem::MECHANISMS;
 use crate::kem::generation::Generation;
 use crate::kem::key::{Key, Reason};
 use crate::params::{self, Array, Value};
+use crate::secret::Secret;
 
 /// Our functions for the keys of a mechanism, given by its place.
 pub(super) fn functions(index: usize) -> Box<[OsslDispatch]> {

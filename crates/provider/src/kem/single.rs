@@ -6,11 +6,11 @@ use std::ffi::{c_int, c_void};
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KemFunctions;
 
-use crate::batching::Secret;
 use crate::delegate::Owned;
 use crate::kem::key::Key;
 use crate::params;
 use crate::pool::Message;
+use crate::secret::Secret;
 
 /// A ciphertext, and behind it the shared secret, made of a message if one is given.
 pub(super) fn encapsulate(peer: &Key, message: Option<&Message>) -> Option<Secret> {

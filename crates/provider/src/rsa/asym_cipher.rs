@@ -10,7 +10,7 @@ use widelane_crypto::rsa::encoding::{PREMASTER_BYTES, tls_premaster_select};
 use widelane_ossl_sys::core::{self, OsslDispatch, OsslParam};
 use widelane_ossl_sys::dispatch::AsymCipherFunctions;
 
-use crate::batching::{self, Made, Secret};
+use crate::batching::{self, Made};
 use crate::counters::count_delegated;
 use crate::delegate::{Delegate, Owned};
 use crate::entry::{
@@ -20,6 +20,7 @@ use crate::instance::Instance;
 use crate::params;
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
+use crate::secret::Secret;
 
 /// Our functions for encryption: those that the default provider has as well.
 pub(crate) fn functions(delegate: &Delegate) -> Box<[OsslDispatch]> {

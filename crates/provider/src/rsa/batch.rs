@@ -10,9 +10,10 @@ use widelane_ossl_sys::Libcrypto;
 
 use crate::batching::kernel::{Outcome, collect, with_outputs};
 use crate::batching::kinds::BatchedKind;
-use crate::batching::{Operation, Request, Secret, Skill, Task};
+use crate::batching::{Operation, Request, Skill, Task};
 use crate::choosing::{is_open, may_open, merged_with_lane_process};
 use crate::rsa::key::Key;
+use crate::secret::Secret;
 use crate::stack;
 
 /// The kinds of operations that have kernels here.

@@ -12,7 +12,6 @@ use widelane_crypto::digest::{Algorithm, Hash};
 use widelane_crypto::rsa::{Components, KeySize, PrivateKey};
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
-use widelane_secret::wipe;
 
 use crate::delegate::{Delegate, Owned, SignContext};
 use crate::entry::{borrow_mut, entry};
@@ -20,6 +19,7 @@ use crate::errors::{quietly, tell_of_unlocked_keys};
 use crate::known::{Known, Unknown};
 use crate::params;
 use crate::rsa::batch::RSA;
+use crate::secret::Secret;
 use crate::stack;
 
 /// Our RSA key: the default provider's key, and what the batch kernels make of it.
@@ -185,8 +185,8 @@ impl Key {
     fn unlimited_twin(&self, numbers: &Numbers) -> Option<Owned> {
         let functions = &self.delegate.algorithms.rsa.functions;
         let (new, import) = (functions.new?, functions.import?);
-        let native = |(name, number): &(&'static CStr, Vec<u8>)| {
-            (*name, number.iter().rev().copied().collect())
+        let native = |(name, number): &(&'static CStr, Secret)| {
+            (*name, Secret(number.iter().rev().copied().collect()))
         };
         let found = numbers.found.iter().map(native).collect();
         let native = Numbers { found, unusual: false };
@@ -201,10 +201,10 @@ impl Key {
     }
 }
 
-/// The numbers of a private key, wiped in the end; big-endian where nothing else is said.
+/// The numbers of a private key; big-endian where nothing else is said.
 #[derive(Default)]
 struct Numbers {
-    found: Vec<(&'static CStr, Vec<u8>)>,
+    found: Vec<(&'static CStr, Secret)>,
     /// There is something about the key that batches do not know.
     unusual: bool,
 }
@@ -244,19 +244,11 @@ impl Numbers {
     fn take(&mut self, param: &OsslParam) {
         let name = params::key(param);
         if let Some(known) = NUMBERS.iter().find(|known| **known == name) {
-            self.found.extend(params::big_endian(param).map(|number| (*known, number)));
+            self.found.extend(params::big_endian(param).map(|number| (*known, Secret(number))));
         }
         // Further primes, and limits of a PSS key, which the default provider enforces.
         self.unusual |=
             name == core::PKEY_PARAM_RSA_FACTOR3 || name == core::SIGNATURE_PARAM_DIGEST;
-    }
-}
-
-impl Drop for Numbers {
-    fn drop(&mut self) {
-        for (_, number) in &mut self.found {
-            wipe(number);
-        }
     }
 }
 

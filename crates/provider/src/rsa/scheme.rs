@@ -9,11 +9,11 @@ use widelane_crypto::rsa::encoding::{DigestAlgorithm, pkcs1_sign_encode, pss_enc
 use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::Secret;
 use crate::delegate::{Delegate, SignContext};
 use crate::digest::{Digest, by_name};
 use crate::params::{self, Text};
 use crate::rsa::key::Key;
+use crate::secret::Secret;
 
 /// How a signature is to be made.
 pub(super) struct Scheme {

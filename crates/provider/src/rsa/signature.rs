@@ -6,11 +6,12 @@ use widelane_bridge::counters::OperationKind;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 use widelane_ossl_sys::dispatch::SignatureFunctions;
 
-use crate::batching::{self, Made, Secret};
+use crate::batching::{self, Made};
 use crate::delegate::Delegate;
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
 use crate::rsa::scheme::Scheme;
+use crate::secret::Secret;
 use crate::signature::{Context, Signer, SignerKey};
 
 /// RSA signatures.

@@ -15,12 +15,13 @@ use super::{BUILD, Generation, PLACES_MAX, SLOTS, WORDS, can_join, current};
 use crate::batching::engine::{Asker, Engine};
 use crate::batching::execute::now;
 use crate::batching::lane_process::{Board, Watch};
-use crate::batching::request::{Answer, Request, Secret};
+use crate::batching::request::{Answer, Request};
 use crate::config::config;
 use crate::counters::{add, count};
 use crate::process::{self, Process, has_ended};
 use crate::rsa::batch::PrivateOperation;
 use crate::rsa::key::Key;
+use crate::secret::Secret;
 
 /// The event loop of one thread among the workers.
 pub(in crate::batching) struct Member {

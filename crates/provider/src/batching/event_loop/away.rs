@@ -200,11 +200,11 @@ mod tests {
     use widelane_ossl_sys::Libcrypto;
 
     use super::*;
-    use crate::batching::Secret;
     use crate::batching::operation::Operation;
     use crate::batching::request::Request;
     use crate::counters::Pages;
     use crate::runtime::Handshake;
+    use crate::secret::Secret;
 
     struct Nothing;
 

@@ -13,7 +13,7 @@ use super::interface::{
     CPA_STATUS_SUCCESS, CpaBoolean, CpaFlatBuffer, CpaInstanceHandle, CpaStatus, Library,
     PinnedMemory,
 };
-use crate::batching::Secret;
+use crate::secret::Secret;
 
 /// Memory for one operation. It is never freed: the device may write to it long after its owner has
 /// given up.
