@@ -169,7 +169,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/curve/exchange.rs",
         "crates/provider/src/curve/generation.rs",
         "crates/provider/src/curve/key.rs",
-        "crates/provider/src/curve/keymgmt.rs",
         "crates/provider/src/curve/params.rs",
         "crates/provider/src/curve/single.rs",
         "crates/provider/src/delegate.rs",

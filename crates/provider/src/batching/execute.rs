@@ -152,6 +152,7 @@ mod tests {
     use crate::counters::Pages;
     use crate::delegate::Delegate;
     use crate::errors::tests::libcrypto_of_tests;
+    use crate::keymgmt::ManagedKey;
     use crate::process;
     use crate::rsa::batch::PrivateOperation;
     use crate::rsa::key::{Key, Kind};

@@ -17,6 +17,7 @@ use crate::batching::{Operation, Request, Skill, Task};
 use crate::choosing::{is_open, merged};
 use crate::curve::key::Key;
 use crate::curve::{Curve, single};
+use crate::keymgmt::ManagedKey;
 use crate::secret::Secret;
 use crate::signature::SignerKey;
 use crate::stack;

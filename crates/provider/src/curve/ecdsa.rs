@@ -20,6 +20,7 @@ use crate::curve::verified::Statement;
 use crate::curve::{Curve, single};
 use crate::delegate::{Delegate, SignContext};
 use crate::digest::DIGEST_BYTES_MAX;
+use crate::keymgmt::ManagedKey;
 use crate::secret::Secret;
 use crate::signature::{Context, Found, Signer, SignerKey};
 use crate::{digest, params};

@@ -17,7 +17,7 @@ use crate::curve::key::Key;
 use crate::delegate::{Delegate, Owned};
 use crate::entry::{Nth, Place, borrow, end_given, end_lent, entry, give, lend};
 use crate::instance::Instance;
-use crate::keymgmt;
+use crate::keymgmt::{self, ManagedKey};
 
 /// Our functions for each of the default provider's encoders of EC keys.
 pub(crate) fn functions(delegate: &Delegate) -> impl Iterator<Item = Box<[OsslDispatch]>> {

@@ -19,7 +19,7 @@ use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::entry::{borrow, borrow_mut, describe, end_given, entry, forward, give, output, share};
 use crate::instance::Instance;
-use crate::keymgmt::KeyFamily;
+use crate::keymgmt::{KeyFamily, ManagedKey};
 use crate::params;
 
 /// Our functions for X25519.

@@ -15,7 +15,7 @@ use crate::counters::{How, count_job};
 use crate::curve::key::Key;
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, Owned};
-use crate::keymgmt::{self, Generation as _};
+use crate::keymgmt::{self, Generation as _, ManagedKey};
 use crate::{params, pool, process};
 
 /// A key pair on a curve that is used once.

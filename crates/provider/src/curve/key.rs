@@ -1,7 +1,7 @@
 //! Our keys on elliptic curves.
 #![allow(unsafe_code, reason = "calls the default provider's functions")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,12 +13,14 @@ use widelane_ossl_sys::core::{self, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::choosing::is_open;
+use crate::curve::generation::Generation;
 use crate::curve::params::{Halves, KeyParams, Plain};
 use crate::curve::{Algorithm, Curve};
 use crate::delegate::{Delegate, OnDemand, Owned};
 use crate::errors::{quietly, tell_of_unlocked_keys};
+use crate::keymgmt::ManagedKey;
 use crate::known::{Known, Unknown};
-use crate::params::{self, Text};
+use crate::params::{self, Array, Text, Value};
 use crate::pool::Pair;
 use crate::stack;
 
@@ -82,18 +84,6 @@ impl Key {
     /// A key with nothing in it yet.
     pub(crate) fn new(delegate: &Arc<Delegate>, algorithm: Algorithm) -> Self {
         Key::empty(delegate, algorithm, Mode::New)
-    }
-
-    /// Wraps a key of the default provider and owns it from now on; nothing if there is none.
-    pub(crate) fn adopt(
-        delegate: &Arc<Delegate>,
-        algorithm: Algorithm,
-        inner: *mut c_void,
-    ) -> Option<Arc<Self>> {
-        let inner = Owned::adopt(inner, algorithm.keymgmt(delegate).free)?;
-        let mut key = Key::empty(delegate, algorithm, Mode::Theirs);
-        key.inner = OnDemand::of(inner);
-        Some(Arc::new(key))
     }
 
     /// Wraps a key that the default provider has just generated on a curve, given by its name.
@@ -165,37 +155,9 @@ impl Key {
         }
     }
 
-    /// The default provider that owns the inner key.
-    pub(crate) fn delegate(&self) -> &Arc<Delegate> {
-        &self.delegate
-    }
-
-    /// Its kind.
-    pub(crate) fn algorithm(&self) -> Algorithm {
-        self.algorithm
-    }
-
-    /// The default provider's functions for it.
-    pub(crate) fn functions(&self) -> &KeymgmtFunctions {
-        self.algorithm.keymgmt(&self.delegate)
-    }
-
     /// Whether what we hold is what counts.
     pub(crate) fn is_ours(&self) -> bool {
         self.mode() == Mode::Ours
-    }
-
-    /// Whether it has been used, so that it must not change any more.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.is_ours() || self.curve.is_known()
-    }
-
-    /// The default provider's key; made now if it is only an image of ours, or has not been needed
-    /// yet.
-    pub(crate) fn inner(&self) -> Option<*mut c_void> {
-        self.settle(Mode::Theirs);
-        let make = || if self.is_ours() { self.make_image() } else { self.make_inner() };
-        self.inner.get_or_make(make)
     }
 
     /// Keeps an imported key of which curve and halves say everything; false if they are none, if
@@ -261,11 +223,12 @@ impl Key {
     /// Its curve, if this is a private key whose operations can be batched there: one that is out
     /// of range cannot, and a batch fails as a whole.
     pub(crate) fn private_curve(&self) -> Option<Curve> {
-        self.curve().filter(|_| self.has(core::SELECT_PRIVATE_KEY) && self.private().is_some())
+        self.curve()
+            .filter(|_| self.has_parts(core::SELECT_PRIVATE_KEY) && self.private().is_some())
     }
 
     /// Whether it has these parts.
-    pub(crate) fn has(&self, selection: c_int) -> bool {
+    fn has_parts(&self, selection: c_int) -> bool {
         if self.is_ours() {
             let has = |part, is_there: bool| selection & part == 0 || is_there;
             return has(core::SELECT_PRIVATE_KEY, self.private.get().is_some())
@@ -308,33 +271,6 @@ impl Key {
             return false;
         }
         Public::read(curve, encoded).is_some_and(|public| self.public.set(Some(public)))
-    }
-
-    /// A second key with the selected parts; nothing if the default provider is to make it.
-    pub(crate) fn duplicate(&self, selection: c_int) -> Option<Self> {
-        let without_curve = selection & core::SELECT_DOMAIN_PARAMETERS == 0;
-        let is_plain = matches!(self.mode(), Mode::Ours | Mode::Generated);
-        if !is_plain || without_curve && self.algorithm == Algorithm::Ec {
-            return None;
-        }
-        let copy = Key::parameters(&self.delegate, self.known_curve()?);
-        if selection & core::SELECT_KEYPAIR == 0 {
-            return Some(copy);
-        }
-        if !self.is_ours() {
-            return None;
-        }
-        if selection & core::SELECT_PRIVATE_KEY != 0
-            && let Some(private) = self.private.get()
-        {
-            copy.private.set(private.duplicate());
-        }
-        if selection & core::SELECT_PUBLIC_KEY != 0
-            && let Some(public) = self.public.get()
-        {
-            copy.public.set(Some(Public::new(public.encoded)));
-        }
-        Some(copy)
     }
 
     /// Its private half, on P-256 or P-384.
@@ -464,7 +400,7 @@ impl Key {
     /// Its point, which is on a curve of ours.
     fn ask_for_point(&self) -> Result<Encoded, Unknown> {
         let get_params = self.functions().get_params.ok_or(Unknown)?;
-        if !self.has(core::SELECT_PUBLIC_KEY) {
+        if !self.has_parts(core::SELECT_PUBLIC_KEY) {
             return Err(Unknown);
         }
         let mut encoded = Encoded { bytes: [0; PUBLIC_BYTES_MAX], length: 0 };
@@ -506,6 +442,152 @@ impl Key {
         // SAFETY: the key was made above; the parameters have an end.
         let imported = unsafe { import(image.as_ptr(), selection, params.as_ptr()) > 0 };
         imported.then_some(image)
+    }
+}
+
+impl ManagedKey for Key {
+    type Kind = Algorithm;
+    type Generation = Generation;
+
+    fn functions_of(kind: Algorithm, delegate: &Delegate) -> &KeymgmtFunctions {
+        kind.keymgmt(delegate)
+    }
+
+    fn make(delegate: &Arc<Delegate>, kind: Algorithm) -> Option<Arc<Self>> {
+        Some(Arc::new(Key::new(delegate, kind)))
+    }
+
+    fn adopt(delegate: &Arc<Delegate>, kind: Algorithm, inner: *mut c_void) -> Option<Arc<Self>> {
+        let inner = Owned::adopt(inner, kind.keymgmt(delegate).free)?;
+        let mut key = Key::empty(delegate, kind, Mode::Theirs);
+        key.inner = OnDemand::of(inner);
+        Some(Arc::new(key))
+    }
+
+    unsafe fn generate(
+        delegate: &Arc<Delegate>,
+        kind: Algorithm,
+        selection: c_int,
+        params: *const OsslParam,
+    ) -> Option<Generation> {
+        // SAFETY: passed on to the caller.
+        unsafe { Generation::begin(delegate, kind, selection, params) }
+    }
+
+    fn delegate(&self) -> &Arc<Delegate> {
+        &self.delegate
+    }
+
+    fn kind(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    fn inner(&self) -> Option<*mut c_void> {
+        // An image of ours, or a new key that was not needed yet.
+        self.settle(Mode::Theirs);
+        let make = || if self.is_ours() { self.make_image() } else { self.make_inner() };
+        self.inner.get_or_make(make)
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.is_ours() || self.curve.is_known()
+    }
+
+    fn has(&self, selection: c_int) -> Option<bool> {
+        Some(self.has_parts(selection))
+    }
+
+    unsafe fn get_params(&self, params: *mut OsslParam) -> bool {
+        // SAFETY: passed on to the caller.
+        unsafe { params::answer_all(params, |name| known(self, name)) }
+    }
+
+    unsafe fn set_params(&self, params: *const OsslParam) -> bool {
+        // SAFETY: passed on to the caller.
+        let given = unsafe { Array::new(params) };
+        let encoded =
+            |param: &&OsslParam| params::key(param) == core::PKEY_PARAM_ENCODED_PUBLIC_KEY;
+        let mut first_two = given.iter();
+        if let (Some(first), None) = (first_two.next().filter(encoded), first_two.next())
+            && params::octets(first).is_some_and(|public| self.set_public(public))
+        {
+            return true;
+        }
+        // The default provider's key is made as this one is now.
+        if self.functions().set_params.is_some() && self.inner().is_some() {
+            self.hand_over(given.iter().any(|param| encoded(&param)));
+        }
+        false
+    }
+
+    fn is_valid(&self, selection: c_int) -> bool {
+        // A public key that we hold is on its curve, of which the cofactor is 1: it has the right
+        // order as well. X25519 takes any.
+        self.is_ours() && selection == core::SELECT_PUBLIC_KEY && self.known_public().is_some()
+    }
+
+    fn matches(&self, other: &Self, selection: c_int) -> Option<bool> {
+        let with_halves = selection & core::SELECT_KEYPAIR != 0;
+        let with_public = selection & core::SELECT_PUBLIC_KEY != 0;
+        if !self.is_ours() || !other.is_ours() || with_halves && !with_public {
+            return None;
+        }
+        let same_curve = self.known_curve()? == other.known_curve()?;
+        Some(same_curve && (!with_halves || self.known_public()? == other.known_public()?))
+    }
+
+    unsafe fn import(&self, selection: c_int, params: *const OsslParam) -> bool {
+        // SAFETY: passed on to the caller.
+        let given = unsafe { Array::new(params) };
+        self.algorithm == Algorithm::Ec
+            && Plain::read(selection, given).is_some_and(|plain| self.keep(plain))
+    }
+
+    fn duplicate(&self, selection: c_int) -> Option<Self> {
+        let without_curve = selection & core::SELECT_DOMAIN_PARAMETERS == 0;
+        let is_plain = matches!(self.mode(), Mode::Ours | Mode::Generated);
+        if !is_plain || without_curve && self.algorithm == Algorithm::Ec {
+            return None;
+        }
+        let copy = Key::parameters(&self.delegate, self.known_curve()?);
+        if selection & core::SELECT_KEYPAIR == 0 {
+            return Some(copy);
+        }
+        if !self.is_ours() {
+            return None;
+        }
+        if selection & core::SELECT_PRIVATE_KEY != 0
+            && let Some(private) = self.private.get()
+        {
+            copy.private.set(private.duplicate());
+        }
+        if selection & core::SELECT_PUBLIC_KEY != 0
+            && let Some(public) = self.public.get()
+        {
+            copy.public.set(Some(Public::new(public.encoded)));
+        }
+        Some(copy)
+    }
+}
+
+/// What a key says of itself without the default provider.
+fn known<'a>(key: &'a Key, name: &CStr) -> Option<Value<'a>> {
+    let curve = key.known_curve()?;
+    let [bits, strength, longest] = curve.sizes();
+    if name == core::PKEY_PARAM_BITS {
+        Some(Value::Int(bits))
+    } else if name == core::PKEY_PARAM_SECURITY_BITS {
+        Some(Value::Int(strength))
+    } else if name == core::PKEY_PARAM_SECURITY_CATEGORY {
+        Some(Value::Int(0))
+    } else if name == core::PKEY_PARAM_MAX_SIZE {
+        Some(Value::Int(longest))
+    } else if name == core::PKEY_PARAM_GROUP_NAME {
+        curve.group_name().map(Value::Text)
+    } else if name == core::PKEY_PARAM_ENCODED_PUBLIC_KEY && curve != Curve::Ed25519 {
+        key.known_public().map(Value::Octets)
+    } else {
+        None
     }
 }
 

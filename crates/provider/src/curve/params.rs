@@ -10,6 +10,7 @@ use widelane_ossl_sys::core::{self, OsslParam};
 use crate::curve::key::Key;
 use crate::curve::{Algorithm, Curve};
 use crate::entry::{borrow_mut, entry};
+use crate::keymgmt::ManagedKey;
 use crate::params::{self, Array};
 use crate::secret::Secret;
 

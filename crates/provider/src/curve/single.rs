@@ -8,13 +8,14 @@ use widelane_ossl_sys::core::OsslParam;
 use crate::curve::exchange;
 use crate::curve::key::Key;
 use crate::delegate::{Owned, SignContext, verify_digest};
+use crate::keymgmt::ManagedKey;
 use crate::secret::Secret;
 
 /// The shared secret of two keys.
 pub(crate) fn derive(key: &Key, peer: &Key) -> Option<Secret> {
     let delegate = key.delegate();
-    let context = exchange::begin(delegate, key.algorithm(), Some(key), Some(peer))?;
-    let derive = key.algorithm().exchange(delegate).derive?;
+    let context = exchange::begin(delegate, key.kind(), Some(key), Some(peer))?;
+    let derive = key.kind().exchange(delegate).derive?;
     let mut secret = Secret(vec![0; key.named_curve()?.private_bytes()]);
     let (size, mut length) = (secret.0.len(), 0);
     // SAFETY: pointer and length belong to the secret.

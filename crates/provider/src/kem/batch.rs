@@ -23,6 +23,7 @@ use crate::curve::{self, Curve};
 use crate::errors::quietly;
 use crate::kem::key::Key;
 use crate::kem::{Mechanism, single};
+use crate::keymgmt::ManagedKey;
 use crate::pool::Message;
 use crate::secret::Secret;
 use crate::stack;

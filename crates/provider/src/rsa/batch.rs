@@ -12,6 +12,7 @@ use crate::batching::kernel::{Outcome, collect, with_outputs};
 use crate::batching::kinds::BatchedKind;
 use crate::batching::{Operation, Request, Skill, Task};
 use crate::choosing::{is_open, may_open, merged_with_lane_process};
+use crate::keymgmt::ManagedKey;
 use crate::rsa::key::Key;
 use crate::secret::Secret;
 use crate::stack;

@@ -16,9 +16,12 @@ use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 use crate::delegate::{Delegate, Owned, SignContext};
 use crate::entry::{borrow_mut, entry};
 use crate::errors::{quietly, tell_of_unlocked_keys};
+use crate::keymgmt::ManagedKey;
 use crate::known::{Known, Unknown};
 use crate::params;
 use crate::rsa::batch::RSA;
+use crate::rsa::keymgmt::WrappedGeneration;
+use crate::rsa::loaded;
 use crate::secret::Secret;
 use crate::stack;
 
@@ -60,32 +63,6 @@ impl Kind {
 }
 
 impl Key {
-    /// Wraps a key of the default provider and owns it from now on; nothing if there is none.
-    pub(crate) fn adopt(
-        delegate: &Arc<Delegate>,
-        kind: Kind,
-        inner: *mut c_void,
-    ) -> Option<Arc<Self>> {
-        let inner = Owned::adopt(inner, kind.functions(delegate).free)?;
-        let delegate = Arc::clone(delegate);
-        Some(Arc::new(Key { delegate, kind, inner, accelerated: Known::new() }))
-    }
-
-    /// The default provider that owns the inner key.
-    pub(crate) fn delegate(&self) -> &Arc<Delegate> {
-        &self.delegate
-    }
-
-    /// Its kind.
-    pub(crate) fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// The default provider's functions for it.
-    pub(crate) fn functions(&self) -> &KeymgmtFunctions {
-        self.kind.functions(&self.delegate)
-    }
-
     /// The default provider's key.
     pub(super) fn as_ptr(&self) -> *mut c_void {
         self.inner.as_ptr()
@@ -104,11 +81,6 @@ impl Key {
     /// Bytes of its signatures, if they can be batched.
     pub(crate) fn signature_bytes(&self) -> Option<usize> {
         self.accelerated().map(|accelerated| accelerated.private.size().bytes())
-    }
-
-    /// Whether it has been used, so that it must not change any more.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.accelerated.is_known()
     }
 
     /// The key as the batch kernels use it; nothing where there are no kernels, no private
@@ -198,6 +170,59 @@ impl Key {
         // SAFETY: the key was made above; `params` has an end.
         let imported = unsafe { import(twin.as_ptr(), core::SELECT_ALL, params.as_ptr()) > 0 };
         imported.then_some(twin)
+    }
+}
+
+impl ManagedKey for Key {
+    type Kind = Kind;
+    type Generation = WrappedGeneration;
+
+    fn functions_of(kind: Kind, delegate: &Delegate) -> &KeymgmtFunctions {
+        kind.functions(delegate)
+    }
+
+    fn make(delegate: &Arc<Delegate>, kind: Kind) -> Option<Arc<Self>> {
+        let new = kind.functions(delegate).new?;
+        // SAFETY: the default provider's own context.
+        Key::adopt(delegate, kind, unsafe { new(delegate.provctx) })
+    }
+
+    fn adopt(delegate: &Arc<Delegate>, kind: Kind, inner: *mut c_void) -> Option<Arc<Self>> {
+        let inner = Owned::adopt(inner, kind.functions(delegate).free)?;
+        let delegate = Arc::clone(delegate);
+        Some(Arc::new(Key { delegate, kind, inner, accelerated: Known::new() }))
+    }
+
+    unsafe fn generate(
+        delegate: &Arc<Delegate>,
+        kind: Kind,
+        selection: c_int,
+        params: *const OsslParam,
+    ) -> Option<WrappedGeneration> {
+        // SAFETY: passed on to the caller.
+        unsafe { WrappedGeneration::begin(delegate, kind, selection, params) }
+    }
+
+    fn delegate(&self) -> &Arc<Delegate> {
+        &self.delegate
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn inner(&self) -> Option<*mut c_void> {
+        Some(self.as_ptr())
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.accelerated.is_known()
+    }
+
+    fn imported(self: Arc<Self>, selection: c_int) {
+        if selection & core::SELECT_PRIVATE_KEY != 0 {
+            loaded::add(&self);
+        }
     }
 }
 

@@ -4,13 +4,12 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use widelane_ossl_sys::core::{OsslCallback, OsslParam, SELECT_PRIVATE_KEY};
+use widelane_ossl_sys::core::{OsslCallback, OsslParam};
 use widelane_ossl_sys::dispatch::KeymgmtFunctions;
 
 use crate::delegate::{Delegate, Owned};
 use crate::keymgmt::{Generation, KeyFamily, ManagedKey};
 use crate::rsa::key::{Key, Kind};
-use crate::rsa::loaded;
 
 /// Keys of [`Kind::Rsa`].
 pub(crate) enum Rsa {}
@@ -28,61 +27,6 @@ impl KeyFamily for RsaPss {
     const KIND: Kind = Kind::RsaPss;
 }
 
-impl ManagedKey for Key {
-    type Kind = Kind;
-    type Generation = WrappedGeneration;
-
-    fn functions_of(kind: Kind, delegate: &Delegate) -> &KeymgmtFunctions {
-        kind.functions(delegate)
-    }
-
-    fn make(delegate: &Arc<Delegate>, kind: Kind) -> Option<Arc<Self>> {
-        let new = kind.functions(delegate).new?;
-        // SAFETY: the default provider's own context.
-        Key::adopt(delegate, kind, unsafe { new(delegate.provctx) })
-    }
-
-    fn adopt(delegate: &Arc<Delegate>, kind: Kind, inner: *mut c_void) -> Option<Arc<Self>> {
-        Key::adopt(delegate, kind, inner)
-    }
-
-    unsafe fn generate(
-        delegate: &Arc<Delegate>,
-        kind: Kind,
-        selection: c_int,
-        params: *const OsslParam,
-    ) -> Option<WrappedGeneration> {
-        let functions = kind.functions(delegate);
-        let gen_init = functions.gen_init?;
-        // SAFETY: the default provider's own context, and the core's parameters.
-        let inner = unsafe { gen_init(delegate.provctx, selection, params) };
-        let inner = Owned::adopt(inner, functions.gen_cleanup)?;
-        Some(WrappedGeneration { delegate: Arc::clone(delegate), kind, inner })
-    }
-
-    fn delegate(&self) -> &Arc<Delegate> {
-        self.delegate()
-    }
-
-    fn kind(&self) -> Kind {
-        self.kind()
-    }
-
-    fn inner(&self) -> Option<*mut c_void> {
-        Some(self.as_ptr())
-    }
-
-    fn is_in_use(&self) -> bool {
-        self.is_in_use()
-    }
-
-    fn imported(self: Arc<Self>, selection: c_int) {
-        if selection & SELECT_PRIVATE_KEY != 0 {
-            loaded::add(&self);
-        }
-    }
-}
-
 /// A key that the default provider generates.
 pub(crate) struct WrappedGeneration {
     delegate: Arc<Delegate>,
@@ -91,6 +35,24 @@ pub(crate) struct WrappedGeneration {
 }
 
 impl WrappedGeneration {
+    /// Begins to generate the selected parts of a key.
+    ///
+    /// # Safety
+    /// `params` must be null or an array that ends with a null name.
+    pub(super) unsafe fn begin(
+        delegate: &Arc<Delegate>,
+        kind: Kind,
+        selection: c_int,
+        params: *const OsslParam,
+    ) -> Option<Self> {
+        let functions = kind.functions(delegate);
+        let gen_init = functions.gen_init?;
+        // SAFETY: the default provider's own context, and the core's parameters.
+        let inner = unsafe { gen_init(delegate.provctx, selection, params) };
+        let inner = Owned::adopt(inner, functions.gen_cleanup)?;
+        Some(WrappedGeneration { delegate: Arc::clone(delegate), kind, inner })
+    }
+
     fn functions(&self) -> &KeymgmtFunctions {
         self.kind.functions(&self.delegate)
     }
