@@ -106,7 +106,9 @@ impl Ways {
 impl Costs {
     /// Costs of the default provider and of kernels by lanes and room, as far as they are known.
     fn new(kernels: &[(usize, Room)], times: &'static Times) -> Self {
-        Costs { kernels: kernels.iter().take(KERNELS_MAX).copied().collect(), times }
+        // The widest would be missing, and yet be waited for.
+        assert!(kernels.len() <= KERNELS_MAX, "KERNELS_MAX is too small: {kernels:?}");
+        Costs { kernels: kernels.into(), times }
     }
 
     /// How many operations a run of a kernel takes, and in which room.
