@@ -7,8 +7,9 @@
 //! threads that find none left count on the first. What a process has done is the sum of its pages.
 //! Those that no thread has had yet are holes in the file.
 //!
-//! All values only grow, but for [`Counters::off_until_ns`], which others write. Readers take a
-//! copy of the file and need no lock. What a reader has to check before it uses a file is in
+//! Counts and sums only grow. What says how things stand goes up and down: [`ChoiceCounters`] but
+//! for its counts, and [`Counters::off_until_ns`], which others write. Readers take a copy of the
+//! file and need no lock. What a reader has to check before it uses a file is in
 //! `docs/operate/operating.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};

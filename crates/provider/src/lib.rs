@@ -2,9 +2,9 @@
 //!
 //! It speaks the public provider interface only, so that one file serves OpenSSL 3.0 to 4.x. Keys,
 //! parameters, verification and whatever is unusual stay with the default provider, whose functions
-//! we call in a library context of our own ([`delegate`]); our objects wrap its objects. Only the
-//! keys that a handshake makes and forgets are held by ourselves ([`curve`]), and made in advance
-//! ([`pool`]). What we take over are the operations themselves ([`batching`]): where several are
+//! we call in a library context of our own ([`delegate`]); our objects wrap its objects. Only keys
+//! of ML-KEM ([`kem`]) and most of those on curves that we know ([`curve`]) are held by ourselves;
+//! those that a handshake makes and forgets are made in advance ([`pool`]). What we take over are the operations themselves ([`batching`]): where several are
 //! under way at once, they share one run of a multi-buffer kernel. `docs/program/provider-async.md`
 //! describes how they meet.
 //!
