@@ -4,7 +4,7 @@
 use std::array;
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use widelane_bridge::counters::CipherKind;
 use widelane_ossl_sys::Libcrypto;
@@ -18,6 +18,7 @@ use widelane_ossl_sys::dispatch::{
 
 use crate::digest::{self, Digests};
 use crate::errors::quietly;
+use crate::known::Retried;
 use crate::lent::{Core, Lent, Wanted};
 use crate::params::Array;
 use crate::secret::Secret;
@@ -458,28 +459,13 @@ impl Drop for Owned {
     }
 }
 
-/// A context of the default provider's, or its image of a key, made when it is first needed. If it
-/// cannot be made, for want of memory, the next use tries again.
-#[derive(Default)]
-pub(crate) struct OnDemand(OnceLock<Owned>);
+/// A context of the default provider's, or its image of a key, made when it is first needed.
+pub(crate) type OnDemand = Retried<Owned>;
 
 impl OnDemand {
-    /// One that is there already.
-    pub(crate) fn of(made: Owned) -> Self {
-        OnDemand(made.into())
-    }
-
-    /// The object, made now if there is none. Of several threads that make one, all get the same.
+    /// The object, made now if there is none.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Option<Owned>) -> Option<*mut c_void> {
-        if !self.is_made() {
-            let _ = self.0.set(make()?);
-        }
-        self.0.get().map(Owned::as_ptr)
-    }
-
-    /// Whether there is one.
-    pub(crate) fn is_made(&self) -> bool {
-        self.0.get().is_some()
+        self.get_or_try(make).map(Owned::as_ptr)
     }
 
     /// A copy of what there is; nothing if a context cannot be copied.
@@ -490,13 +476,10 @@ impl OnDemand {
         &self,
         dupctx: Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>,
     ) -> Option<Self> {
-        let copy = OnDemand::default();
-        if let Some(original) = self.0.get() {
-            // SAFETY: a context of the default provider, and its own function.
-            let context = unsafe { dupctx?(original.as_ptr()) };
-            let _ = copy.0.set(Owned::adopt(context, original.free)?);
-        }
-        Some(copy)
+        let Some(original) = self.get() else { return Some(OnDemand::new()) };
+        // SAFETY: a context of the default provider, and its own function.
+        let context = unsafe { dupctx?(original.as_ptr()) };
+        Some(OnDemand::of(Owned::adopt(context, original.free)?))
     }
 }
 
@@ -598,15 +581,6 @@ mod tests {
         // SAFETY: the caller waits for the length here.
         unsafe { length.write(u32::MAX as usize) };
         1
-    }
-
-    #[test]
-    fn an_image_that_could_not_be_made_is_made_later() {
-        let image = OnDemand::default();
-        assert_eq!(image.get_or_make(|| None), None);
-        let object = NonNull::<c_void>::dangling().as_ptr();
-        assert_eq!(image.get_or_make(|| Owned::adopt(object, None)), Some(object));
-        assert_eq!(image.get_or_make(|| panic!("there is one")), Some(object));
     }
 
     #[test]

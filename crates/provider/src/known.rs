@@ -1,10 +1,44 @@
-//! A fact about a key that is found out once, on demand.
+//! What is made or found out once, at its first use.
 
 use std::sync::OnceLock;
 
+/// Something that is made at its first use. If that fails, for want of memory, say, the next use
+/// tries again. Of several threads that make it, all get the same one.
+pub(crate) struct Retried<T>(OnceLock<T>);
+
+impl<T> Retried<T> {
+    /// One that has not been made yet.
+    pub(crate) const fn new() -> Self {
+        Retried(OnceLock::new())
+    }
+
+    /// One that is there already.
+    pub(crate) fn of(made: T) -> Self {
+        Retried(made.into())
+    }
+
+    /// What there is, made now if there is nothing.
+    pub(crate) fn get_or_try(&self, make: impl FnOnce() -> Option<T>) -> Option<&T> {
+        if self.get().is_none() {
+            self.set(make()?);
+        }
+        self.get()
+    }
+
+    /// What there is.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    /// Takes what was made; false if there was something before.
+    pub(crate) fn set(&self, made: T) -> bool {
+        self.0.set(made).is_ok()
+    }
+}
+
 /// A fact about a key, found on the first [`get_or_find`](Self::get_or_find): a value, or that the
-/// key has none. If that failed, for want of memory, say, the next call tries again.
-pub(crate) struct Known<T>(OnceLock<Option<T>>);
+/// key has none.
+pub(crate) struct Known<T>(Retried<Option<T>>);
 
 /// It could not be found out whether there is a value.
 #[derive(Debug)]
@@ -13,23 +47,20 @@ pub(crate) struct Unknown;
 impl<T> Known<T> {
     /// One that has not been found yet.
     pub(crate) const fn new() -> Self {
-        Known(OnceLock::new())
+        Known(Retried::new())
     }
 
     /// One that is known to have this value.
     pub(crate) fn of(something: T) -> Self {
-        Known(Some(something).into())
+        Known(Retried::of(Some(something)))
     }
 
-    /// The value, found now if it has not been before. All threads that call this get the same one.
+    /// The value, found now if it has not been before.
     pub(crate) fn get_or_find(
         &self,
         find: impl FnOnce() -> Result<Option<T>, Unknown>,
     ) -> Option<&T> {
-        if !self.is_known() {
-            let _ = self.0.set(find().ok()?);
-        }
-        self.get()
+        self.0.get_or_try(|| find().ok())?.as_ref()
     }
 
     /// The value, if one has been found.
@@ -44,7 +75,7 @@ impl<T> Known<T> {
 
     /// Sets the value, or that there is none; false if that was known before.
     pub(crate) fn set(&self, something: Option<T>) -> bool {
-        self.0.set(something).is_ok()
+        self.0.set(something)
     }
 }
 

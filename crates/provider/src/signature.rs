@@ -272,7 +272,7 @@ impl<A: Signer> Context<A> {
         (self.digest, self.is_set_midway, self.is_ended) = (None, false, false);
         let goes_on = self.goes_on(key);
         if !goes_on && !A::ACCOMPANIED {
-            self.inner = OnDemand::default();
+            self.inner = OnDemand::new();
         }
         // SAFETY: passed on to the caller.
         let new = unsafe { share::<A::Key>(key) };
@@ -285,7 +285,7 @@ impl<A: Signer> Context<A> {
     /// Whether the default provider's context is begun again with the key that it has, as libcrypto
     /// does since OpenSSL 3.2.
     fn goes_on(&self, key: *mut c_void) -> bool {
-        key.is_null() && (A::ACCOMPANIED || self.inner.is_made())
+        key.is_null() && (A::ACCOMPANIED || self.inner.get().is_some())
     }
 
     /// The same, if there are no parameters; returns whether the signature is ours to make.
@@ -421,7 +421,7 @@ entry! {
             is_set_midway: false,
             is_ended: false,
             digest: None,
-            inner: OnDemand::default(),
+            inner: OnDemand::new(),
         }))
     }
 

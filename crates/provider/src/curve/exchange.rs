@@ -112,7 +112,7 @@ entry! {
     fn newctx<F: KeyFamily<Key = Key>>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        let (ours, key, peer, inner) = (true, None, None, OnDemand::default());
+        let (ours, key, peer, inner) = (true, None, None, OnDemand::new());
         Some(give(Context { delegate, algorithm: F::KIND, ours, key, peer, inner }))
     }
 
@@ -136,7 +136,7 @@ entry! {
         let context = unsafe { borrow_mut::<Context>(context) }?;
         // SAFETY: the core passes a key of ours, or none.
         let key = unsafe { share::<Key>(key) };
-        (context.key, context.peer, context.inner) = (None, None, OnDemand::default());
+        (context.key, context.peer, context.inner) = (None, None, OnDemand::new());
         // SAFETY: the core's parameters.
         let plain = unsafe { params::is_empty(params) };
         context.ours = plain && key.as_ref().is_some_and(|key| key.private_curve().is_some());
@@ -164,7 +164,7 @@ entry! {
         let curve = context.key.as_ref().filter(|_| context.ours).and_then(|key| key.curve());
         if curve.is_some_and(|curve| peer.is_peer_on(curve)) {
             // A context that was only asked something does not know the new peer.
-            context.inner = OnDemand::default();
+            context.inner = OnDemand::new();
             context.peer = Some(peer);
             return Some(1);
         }

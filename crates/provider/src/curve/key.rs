@@ -151,7 +151,7 @@ impl Key {
             curve: Known::new(),
             public: Known::new(),
             private: Known::new(),
-            inner: OnDemand::default(),
+            inner: OnDemand::new(),
         }
     }
 
@@ -267,7 +267,7 @@ impl Key {
     pub(crate) fn set_public(&self, encoded: &[u8]) -> bool {
         let Some(curve) = self.known_curve().filter(|_| self.is_ours()) else { return false };
         let has_half = self.private.is_known() || self.public.is_known();
-        if has_half || self.inner.is_made() {
+        if has_half || self.inner.get().is_some() {
             return false;
         }
         Public::read(curve, encoded).is_some_and(|public| self.public.set(Some(public)))

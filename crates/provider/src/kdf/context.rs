@@ -47,7 +47,7 @@ impl Context {
     ) -> Option<*mut c_void> {
         // SAFETY: passed on to the caller.
         let delegate = Arc::clone(unsafe { borrow::<Instance>(provctx) }?.delegate());
-        Some(give(Context { kind, delegate, fields: new_fields(), inner: OnDemand::default() }))
+        Some(give(Context { kind, delegate, fields: new_fields(), inner: OnDemand::new() }))
     }
 
     pub(super) fn functions(&self) -> &KdfFunctions {
@@ -93,7 +93,7 @@ impl Context {
             let params = unsafe { params::iter(params) };
             if fields.set(params, self.kind.known, self.kind.is_accepted) {
                 // A context that was only asked something does not know what is new.
-                self.inner = OnDemand::default();
+                self.inner = OnDemand::new();
                 return Some(1);
             }
         }
@@ -143,7 +143,7 @@ entry! {
     fn reset(context: *mut c_void) {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context>(context) }?;
-        (context.fields, context.inner) = (new_fields(), OnDemand::default());
+        (context.fields, context.inner) = (new_fields(), OnDemand::new());
         Some(())
     }
 

@@ -41,7 +41,7 @@ impl Key {
     /// A key with nothing in it yet.
     pub(crate) fn new(delegate: &Arc<Delegate>, index: usize) -> Self {
         let delegate = Arc::clone(delegate);
-        Key { delegate, index, halves: OnceLock::new(), image: OnDemand::default() }
+        Key { delegate, index, halves: OnceLock::new(), image: OnDemand::new() }
     }
 
     /// The default provider of its library.
