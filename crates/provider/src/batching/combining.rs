@@ -25,7 +25,7 @@ use crate::batching::lane_process::{self, Board};
 use crate::batching::request::Answer;
 use crate::config::config;
 use crate::errors::{Once, say, say_once};
-use crate::rsa::loaded::{self, Lent};
+use crate::rsa::loaded::{self, LaneKeys};
 use crate::{process, stack};
 
 pub(super) use member::{Foreign, Member, Membership};
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 /// The workers that a process forks after it was configured: what they inherit.
-pub(super) struct Generation {
+pub(super) struct WorkerGeneration {
     /// The lane process that does for the workers what they would do for each other.
     lane: Option<Lane>,
     shared: &'static Shared,
@@ -53,7 +53,7 @@ pub(super) struct Generation {
 
 /// A lane process, as workers inherit it.
 struct Lane {
-    keys: Lent,
+    keys: LaneKeys,
     /// Keeps it alive; −1 until it is.
     lifeline: c_int,
 }
@@ -74,7 +74,7 @@ const WORDS: usize = 64;
 /// seen.
 const BUILD: u64 = u64::from_le_bytes(*b"WIDELAN1") ^ size_of::<Shared>() as u64;
 
-static GENERATION: AtomicPtr<Generation> = AtomicPtr::new(ptr::null_mut());
+static GENERATION: AtomicPtr<WorkerGeneration> = AtomicPtr::new(ptr::null_mut());
 /// Whether TLS was configured since the generation was made.
 static IS_CONFIGURED: AtomicBool = AtomicBool::new(false);
 
@@ -100,11 +100,11 @@ pub(crate) fn before_fork() {
     if has_lanes && !lane_process::is_alone() {
         return;
     }
-    let keys = Lent::now();
+    let keys = LaneKeys::now();
     if keys.is_empty() {
         tell_of_missing_lanes();
     }
-    let old = GENERATION.swap(Generation::make(keys), Ordering::SeqCst);
+    let old = GENERATION.swap(WorkerGeneration::make(keys), Ordering::SeqCst);
     if !old.is_null() && members.load(Ordering::SeqCst) == 0 {
         // SAFETY: made above by an earlier call; nobody in this process uses it, or will.
         unsafe { Box::from_raw(old) }.discard();
@@ -115,7 +115,8 @@ pub(crate) fn before_fork() {
 /// keys can have a lane process only as long as it has one thread.
 pub(crate) fn before_threads() {
     let may_have_lanes = || loaded::are_lent() && IS_CONFIGURED.load(Ordering::Acquire);
-    let lacks_lanes = || current().is_none() && lane_process::is_alone() && !Lent::now().is_empty();
+    let lacks_lanes =
+        || current().is_none() && lane_process::is_alone() && !LaneKeys::now().is_empty();
     if may_have_lanes() && lacks_lanes() {
         // A program may make its thread on a small stack; without memory for ours there is none.
         stack::on_large(before_fork);
@@ -128,7 +129,7 @@ fn can_join() -> bool {
     if current().is_none() && IS_CONFIGURED.load(Ordering::Acquire) {
         tell_of_missing_lanes();
         if config().combines() && IS_CONFIGURED.swap(false, Ordering::AcqRel) {
-            GENERATION.store(Generation::make(Lent::none()), Ordering::SeqCst);
+            GENERATION.store(WorkerGeneration::make(LaneKeys::none()), Ordering::SeqCst);
         }
     }
     current().is_some()
@@ -140,7 +141,7 @@ fn tell_of_missing_lanes() {
     if !loaded::are_lent() || HAS_TOLD.swap(true, Ordering::Relaxed) {
         return;
     }
-    let why = if Lent::now().is_empty() {
+    let why = if LaneKeys::now().is_empty() {
         "it has the RSA keys that are loaded before the program forks its workers or makes \
          threads, and there are none"
     } else {
@@ -151,7 +152,7 @@ fn tell_of_missing_lanes() {
 }
 
 /// What the event loops of this process may join.
-fn current() -> Option<&'static Generation> {
+fn current() -> Option<&'static WorkerGeneration> {
     // SAFETY: null, or a generation that is freed only while there are no members.
     unsafe { GENERATION.load(Ordering::SeqCst).as_ref() }
 }
@@ -165,14 +166,14 @@ pub(super) fn is_combined(kind: OperationKind) -> bool {
     KINDS.contains(&kind)
 }
 
-impl Generation {
+impl WorkerGeneration {
     /// A new one, with a lane process if that has keys; null where the system has no memory or
     /// descriptors for it.
-    fn make(keys: Lent) -> *mut Self {
-        match Generation::new() {
+    fn make(keys: LaneKeys) -> *mut Self {
+        match WorkerGeneration::new() {
             Ok(mut new) => {
                 new.lane = (!keys.is_empty()).then_some(Lane { keys, lifeline: -1 });
-                Generation::start_lane_process(Box::into_raw(Box::new(new)))
+                WorkerGeneration::start_lane_process(Box::into_raw(Box::new(new)))
             }
             Err(error) => {
                 say(&format!(
@@ -209,7 +210,7 @@ impl Generation {
         let shared: &'static Shared = unsafe { widelane_reserve::shared() }?;
         shared.build.store(BUILD, Ordering::Relaxed);
         let places = (2 * config().cpus).clamp(PLACES_MIN, PLACES_MAX);
-        let mut generation = Generation { lane: None, shared, events: Vec::new() };
+        let mut generation = WorkerGeneration { lane: None, shared, events: Vec::new() };
         for _ in 0..places {
             match new_event() {
                 Ok(event) => generation.events.push(event),

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_finds_empty_shelves_without_being_told() {
+    fn a_child_finds_empty_stores_without_being_told() {
         let mut mapped = filled();
         let stores = mapped.stores();
         assert_in_child_without_handlers(|| {

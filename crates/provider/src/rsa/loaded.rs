@@ -21,7 +21,7 @@ const KEYS_TO_TIDY: usize = 64;
 
 /// The keys with which a lane process signs, by address: processes forked from one have them at
 /// the same. That a key is known here keeps its address from being given to another.
-pub(crate) struct Lent(HashMap<usize, Weak<Key>>);
+pub(crate) struct LaneKeys(HashMap<usize, Weak<Key>>);
 
 /// Whether the keys that are loaded are to be known to a lane process.
 pub(crate) fn are_lent() -> bool {
@@ -72,20 +72,20 @@ pub(crate) fn before_fork() {
     }
 }
 
-impl Lent {
+impl LaneKeys {
     /// All that are loaded now and still in use, if there is to be a lane process.
     pub(crate) fn now() -> Self {
         if !are_lent() {
-            return Lent::none();
+            return LaneKeys::none();
         }
-        let Some(loaded) = loaded_keys() else { return Lent::none() };
+        let Some(loaded) = loaded_keys() else { return LaneKeys::none() };
         let living = loaded.iter().filter(|key| key.strong_count() > 0);
-        Lent(living.map(|key| (key.as_ptr().addr(), Weak::clone(key))).collect())
+        LaneKeys(living.map(|key| (key.as_ptr().addr(), Weak::clone(key))).collect())
     }
 
     /// None.
     pub(crate) fn none() -> Self {
-        Lent(HashMap::new())
+        LaneKeys(HashMap::new())
     }
 
     /// Whether there are none.

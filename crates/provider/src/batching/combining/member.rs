@@ -11,7 +11,7 @@ use widelane_batch::{Choice, Claim, KeyName, Offer, Others, Seeker, Slots, Stage
 use widelane_bridge::counters::{Counters, OperationKind};
 
 use super::timer::{is_ours, reset, wait};
-use super::{BUILD, Generation, PLACES_MAX, SLOTS, WORDS, can_join, current};
+use super::{BUILD, PLACES_MAX, SLOTS, WORDS, WorkerGeneration, can_join, current};
 use crate::batching::engine::{Asker, Engine};
 use crate::batching::execute::now;
 use crate::batching::lane_process::{Board, Watch};
@@ -26,7 +26,7 @@ use crate::secret::Secret;
 /// The event loop of one thread among the workers.
 pub(in crate::batching) struct Member {
     process: *const Process,
-    generation: &'static Generation,
+    generation: &'static WorkerGeneration,
     pub(super) place: usize,
     worker: u32,
     /// The keys that this event loop has signed with.
@@ -60,7 +60,7 @@ pub(in crate::batching) struct Left {
 pub(in crate::batching) struct Foreign {
     pub(in crate::batching) request: Request,
     claim: Claim,
-    generation: &'static Generation,
+    generation: &'static WorkerGeneration,
 }
 
 impl Foreign {
@@ -92,7 +92,9 @@ impl Member {
 
     /// The lane process among the workers of a generation, with all keys that it inherits; nothing
     /// if there is no place for it.
-    pub(in crate::batching) fn of_lane_process(generation: &'static Generation) -> Option<Self> {
+    pub(in crate::batching) fn of_lane_process(
+        generation: &'static WorkerGeneration,
+    ) -> Option<Self> {
         let place = generation.lane_place()?;
         let mut member = Member::at(generation, place)?;
         let keys = generation.lane.iter().flat_map(|lane| lane.keys.all());
@@ -101,7 +103,7 @@ impl Member {
         Some(member)
     }
 
-    pub(super) fn enter(generation: &'static Generation) -> Option<Self> {
+    pub(super) fn enter(generation: &'static WorkerGeneration) -> Option<Self> {
         if generation.shared.build.load(Ordering::Relaxed) != BUILD {
             return None;
         }
@@ -117,7 +119,7 @@ impl Member {
 
     /// The member at a place; nothing if no worker could wake it, or its descriptor is another file
     /// by now.
-    pub(super) fn at(generation: &'static Generation, place: usize) -> Option<Self> {
+    pub(super) fn at(generation: &'static WorkerGeneration, place: usize) -> Option<Self> {
         generation.events.get(place).filter(|event| is_ours(**event))?;
         Some(Member {
             process: process::current(),
@@ -347,7 +349,7 @@ impl Engine for Member {
         self.slots().abandon(left.offer);
     }
 
-    fn is_late(&self, _now: Tick, _asked: Tick, counters: &Counters) {
+    fn count_late(&self, _now: Tick, _asked: Tick, counters: &Counters) {
         count(&counters.jobs_taken_back);
     }
 

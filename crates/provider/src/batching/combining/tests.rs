@@ -26,7 +26,7 @@ fn is_readable(descriptor: c_int) -> bool {
 
 #[test]
 fn a_worker_is_woken_by_its_own_descriptor() {
-    let generation = Generation::new().expect("memory and descriptors");
+    let generation = WorkerGeneration::new().expect("memory and descriptors");
     assert!((PLACES_MIN..=PLACES_MAX).contains(&generation.events.len()));
     generation.wake(1);
     let readable: Vec<_> = generation.events.iter().map(|event| is_readable(*event)).collect();
@@ -76,9 +76,9 @@ fn no_worker_can_block_those_that_wake_others_or_use_up_their_calls() {
 
 #[test]
 fn the_lane_process_has_its_place_though_workers_fill_all_others() {
-    let mut generation = Generation::new().expect("memory and descriptors");
-    generation.lane = Some(Lane { keys: Lent::none(), lifeline: -1 });
-    let generation: &'static Generation = Box::leak(Box::new(generation));
+    let mut generation = WorkerGeneration::new().expect("memory and descriptors");
+    generation.lane = Some(Lane { keys: LaneKeys::none(), lifeline: -1 });
+    let generation: &'static WorkerGeneration = Box::leak(Box::new(generation));
     let last = generation.events.len() - 1;
     let workers: Vec<_> = (0..=last).map_while(|_| Member::enter(generation)).collect();
     assert_eq!(workers.len(), last);
@@ -150,11 +150,11 @@ fn fails_cleanly(left: u64, fails: impl FnOnce() -> bool) -> bool {
 
 #[test]
 fn without_descriptors_there_is_no_generation_and_nothing_is_left_open() {
-    assert_in_child(|| fails_cleanly(2, || Generation::new().is_err()));
+    assert_in_child(|| fails_cleanly(2, || WorkerGeneration::new().is_err()));
 }
 
-fn leaked() -> &'static Generation {
-    Box::leak(Box::new(Generation::new().expect("memory and descriptors")))
+fn leaked() -> &'static WorkerGeneration {
+    Box::leak(Box::new(WorkerGeneration::new().expect("memory and descriptors")))
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn the_program_has_no_child_to_wait_for_because_of_a_lane_process() {
     });
 }
 
-fn member(generation: &'static Generation) -> Member {
+fn member(generation: &'static WorkerGeneration) -> Member {
     process::current().members.fetch_add(1, Ordering::SeqCst);
     Member::enter(generation).expect("a place")
 }

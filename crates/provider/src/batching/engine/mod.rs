@@ -74,7 +74,7 @@ pub(super) trait Engine {
     fn abandon(&self, ticket: Self::Ticket);
 
     /// A request that was asked for at a time is taken back because it is late: counts that.
-    fn is_late(&self, now: Tick, asked: Tick, counters: &Counters);
+    fn count_late(&self, now: Tick, asked: Tick, counters: &Counters);
 
     /// The descriptor that becomes readable when something is finished, for edge-triggered epoll;
     /// −1 if there is none.
@@ -115,7 +115,7 @@ fn wait_for<E: Engine>(engine: &E, request: &Request) -> Option<Answer> {
         }
         match engine.left_ns(now, asked) {
             0 => {
-                engine.is_late(now, asked, counters);
+                engine.count_late(now, asked, counters);
                 engine.abandon(ticket);
                 return None;
             }

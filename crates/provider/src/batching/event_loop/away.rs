@@ -165,12 +165,12 @@ impl<E: Engine> Away<E> {
             let alone = engine.works_alone();
             if (is_over || !alone) && engine.withdraw(&submitted.ticket) {
                 if alone && is_late {
-                    engine.is_late(now, asked, counters);
+                    engine.count_late(now, asked, counters);
                 }
                 to_lane(submitted.entry);
             } else if is_over && !engine.is_finished(&submitted.ticket) {
                 if is_late {
-                    engine.is_late(now, asked, counters);
+                    engine.count_late(now, asked, counters);
                 }
                 engine.abandon(submitted.ticket);
                 to_lane(submitted.entry);
@@ -281,7 +281,7 @@ mod tests {
 
         fn abandon(&self, (): ()) {}
 
-        fn is_late(&self, _: Tick, _: Tick, _: &Counters) {
+        fn count_late(&self, _: Tick, _: Tick, _: &Counters) {
             self.late.set(self.late.get() + 1);
         }
 

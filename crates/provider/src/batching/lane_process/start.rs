@@ -20,7 +20,7 @@ use widelane_cpu::Room;
 
 use super::serve;
 use super::user::User;
-use crate::batching::combining::{Generation, Member};
+use crate::batching::combining::{Member, WorkerGeneration};
 use crate::batching::kinds;
 use crate::batching::signals::{self, Mask};
 use crate::choosing;
@@ -47,7 +47,7 @@ const LANE_PROCESS: &CStr = c"widelane-lanes";
 ///
 /// # Errors
 /// A text that says why it was not started.
-pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
+pub(crate) fn start(generation: &'static WorkerGeneration) -> Result<c_int, String> {
     let is_batch = |(lanes, room): &(usize, Room)| *lanes > 1 && config().lane_process.has(*room);
     if !kinds::kernels(OperationKind::Rsa2048).iter().any(is_batch) {
         return Err("no room with lanes is open to RSA".to_owned());
@@ -90,7 +90,7 @@ pub(crate) fn start(generation: &'static Generation) -> Result<c_int, String> {
 
 /// Starts the lane process, and starts it again when it has ended, until `lifeline` closes. Both
 /// run as `user`, if there is one.
-fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User>) {
+fn supervise(generation: &'static WorkerGeneration, lifeline: c_int, user: Option<User>) {
     become_other(SUPERVISOR, generation.descriptors().chain([lifeline]).collect());
     if let Some(Err(error)) = user.map(User::assume) {
         generation.lane_process_has_ended();
@@ -157,7 +157,7 @@ fn supervise(generation: &'static Generation, lifeline: c_int, user: Option<User
 }
 
 /// The lane process, for as long as its parent lives; returns if it is of no use.
-fn run(generation: &'static Generation, parent: u32) {
+fn run(generation: &'static WorkerGeneration, parent: u32) {
     process::begin_child();
     choosing::begin_lane_process();
     process::counts_by_itself();
@@ -211,7 +211,7 @@ fn close_all_but(mut kept: Vec<c_int>) {
 }
 
 /// Gives standard error up, which may be a pipe whose reader waits for the end of all that write.
-fn stop_speaking(generation: &Generation) {
+fn stop_speaking(generation: &WorkerGeneration) {
     if !generation.descriptors().any(|descriptor| descriptor == libc::STDERR_FILENO) {
         put_nothing_at(libc::STDERR_FILENO);
     }

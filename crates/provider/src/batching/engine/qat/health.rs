@@ -36,7 +36,7 @@ impl Health {
 
     /// It has given a right result for an operation that was submitted at a time; one that it had
     /// before its last fault says nothing.
-    pub(super) fn is_right(&self, submitted: Tick) {
+    pub(super) fn succeeds(&self, submitted: Tick) {
         // Most of the time nothing changes, and the line of the cache stays shared.
         if self.is_doubtful() && !self.rests(submitted) {
             self.faults.store(0, Ordering::Relaxed);
@@ -70,9 +70,9 @@ mod tests {
         assert!(!health.admits(Tick(99 * MS), || 0));
         assert!(health.admits(Tick(100 * MS), || 0));
         assert!(!health.admits(Tick(100 * MS), || 1));
-        health.is_right(Tick(99 * MS));
+        health.succeeds(Tick(99 * MS));
         assert!(!health.admits(Tick(100 * MS), || 1), "it had that one before the fault");
-        health.is_right(Tick(100 * MS));
+        health.succeeds(Tick(100 * MS));
         assert!(health.admits(Tick(100 * MS), || 60));
     }
 

@@ -430,7 +430,7 @@ impl Engine for Instance {
         };
         match outcome {
             Outcome::Done(result) => {
-                self.health.is_right(submitted);
+                self.health.succeeds(submitted);
                 count(&counters.device_jobs);
                 let end = execute::now();
                 let queues = process::current().queues(request.kind());
@@ -463,7 +463,7 @@ impl Engine for Instance {
         drop(ticket);
     }
 
-    fn is_late(&self, now: Tick, asked: Tick, counters: &Counters) {
+    fn count_late(&self, now: Tick, asked: Tick, counters: &Counters) {
         count(&counters.device_late);
         if self.left_ns(now, asked) == 0 {
             self.health.fails(now);
