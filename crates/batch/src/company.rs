@@ -186,24 +186,12 @@ impl Company {
 }
 
 impl Arrivals {
-    /// None have come.
-    pub fn new() -> Self {
-        let times = std::array::from_fn(|_| AtomicU64::new(0));
-        Arrivals { arrived: AtomicU64::new(0), times }
-    }
-
     /// Notes that a job has come; the time between the last ones on average, once there are
     /// enough.
     fn arrived(&self, now: Tick) -> Option<u64> {
         let arrived = self.arrived.fetch_add(1, Ordering::Relaxed);
         let oldest = self.times[arrived as usize % ARRIVALS].swap(now.0, Ordering::Relaxed);
         (arrived >= ARRIVALS as u64).then(|| gap_ns(Tick(oldest), now))
-    }
-}
-
-impl Default for Arrivals {
-    fn default() -> Self {
-        Arrivals::new()
     }
 }
 
@@ -466,7 +454,8 @@ mod tests {
 
     #[test]
     fn who_is_rarely_asked_expects_the_company_of_others() {
-        let arrivals = Arrivals::new();
+        let times = std::array::from_fn(|_| AtomicU64::new(0));
+        let arrivals = Arrivals { arrived: AtomicU64::new(0), times };
         let mut workers = [0; 8].map(|_| Company::new(BUDGET_NS));
         let mut waited = 0;
         for job in 0..320 {

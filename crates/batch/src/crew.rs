@@ -78,7 +78,8 @@ impl<J> Crew<J> {
         }
     }
 
-    /// Number of jobs that wait for a leader.
+    /// Number of jobs that wait for a leader; for tests.
+    #[doc(hidden)]
     pub fn waiting(&self) -> usize {
         lock(&self.state).waiting.len()
     }

@@ -21,11 +21,6 @@ pub struct Encounters {
 }
 
 impl Encounters {
-    /// A server is assumed to be busy until its load is known.
-    pub const fn new() -> Self {
-        Encounters { joined: (JOBS_MAX - 1) as f64, vain: 0, tells: false }
-    }
-
     /// Whether the first job on a lane is to be executed at once, given what each number of jobs
     /// costs; 0 where nothing is known yet. If not, it is parked.
     pub fn are_vain(&mut self, costs: &[u64; JOBS_MAX + 1]) -> bool {
@@ -45,8 +40,9 @@ impl Encounters {
 }
 
 impl Default for Encounters {
+    /// A server is assumed to be busy until its load is known.
     fn default() -> Self {
-        Encounters::new()
+        Encounters { joined: (JOBS_MAX - 1) as f64, vain: 0, tells: false }
     }
 }
 
@@ -82,19 +78,19 @@ mod tests {
 
     #[test]
     fn who_meets_others_is_parked() {
-        assert_eq!(parked(&mut Encounters::new(), 1_000, 7), 1_000);
+        assert_eq!(parked(&mut Encounters::default(), 1_000, 7), 1_000);
     }
 
     #[test]
     fn who_meets_nobody_is_soon_executed_at_once() {
-        let mut encounters = Encounters::new();
+        let mut encounters = Encounters::default();
         parked(&mut encounters, 100, 0);
         assert_eq!(parked(&mut encounters, 1_600, 0), 100, "but for one in sixteen");
     }
 
     #[test]
     fn a_server_that_becomes_busy_parks_again() {
-        let mut encounters = Encounters::new();
+        let mut encounters = Encounters::default();
         parked(&mut encounters, 1_000, 0);
         parked(&mut encounters, 100, 7);
         assert_eq!(parked(&mut encounters, 1_000, 7), 1_000);
@@ -102,7 +98,7 @@ mod tests {
 
     #[test]
     fn who_was_made_to_wait_tells_nothing() {
-        let mut encounters = Encounters::new();
+        let mut encounters = Encounters::default();
         parked(&mut encounters, 1_000, 0);
         let before = encounters.joined;
         while encounters.are_vain(&costs()) {}
@@ -112,14 +108,14 @@ mod tests {
 
     #[test]
     fn nothing_is_vain_before_costs_are_known() {
-        let mut encounters = Encounters::new();
+        let mut encounters = Encounters::default();
         parked(&mut encounters, 1_000, 0);
         assert!(!encounters.are_vain(&[0; JOBS_MAX + 1]));
     }
 
     #[test]
     fn who_saves_nothing_by_company_is_not_parked() {
-        let mut encounters = Encounters::new();
+        let mut encounters = Encounters::default();
         let apart = std::array::from_fn(|jobs| 16_000 * jobs as u64);
         assert!(encounters.are_vain(&apart));
     }

@@ -149,11 +149,6 @@ impl<J> Shared<J> {
     pub fn open(&self) {
         lock(&self.state).shut = false;
     }
-
-    /// Number of jobs in a whole batch.
-    pub fn lanes(&self) -> usize {
-        self.lanes
-    }
 }
 
 impl<J> State<J> {

@@ -16,7 +16,7 @@ mod timer;
 use std::ffi::c_int;
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use widelane_batch::{Arrivals, Claim, Finished, Slots};
 use widelane_bridge::counters::OperationKind;
@@ -34,8 +34,6 @@ use timer::{is_ours, new_event, raise};
 /// The memory that the workers share.
 #[repr(C)]
 struct Shared {
-    /// [`BUILD`] of the process that made it.
-    build: AtomicU64,
     /// When signatures were asked for, by kind.
     arrivals: [Arrivals; OperationKind::ALL.len()],
     board: Board,
@@ -69,10 +67,6 @@ const SLOTS: usize = 8;
 
 /// Words of the longest input or signature: those of RSA-4096.
 const WORDS: usize = 64;
-
-/// Recognises memory of another layout. Memory is inherited, never found, so none should ever be
-/// seen.
-const BUILD: u64 = u64::from_le_bytes(*b"WIDELAN1") ^ size_of::<Shared>() as u64;
 
 static GENERATION: AtomicPtr<WorkerGeneration> = AtomicPtr::new(ptr::null_mut());
 /// Whether TLS was configured since the generation was made.
@@ -208,7 +202,6 @@ impl WorkerGeneration {
     fn new() -> io::Result<Self> {
         // SAFETY: atomic numbers.
         let shared: &'static Shared = unsafe { widelane_reserve::shared() }?;
-        shared.build.store(BUILD, Ordering::Relaxed);
         let places = (2 * config().cpus).clamp(PLACES_MIN, PLACES_MAX);
         let mut generation = WorkerGeneration { lane: None, shared, events: Vec::new() };
         for _ in 0..places {

@@ -192,7 +192,7 @@ impl Waiting {
             with_workers: Away::new(),
             with_device: Away::new(),
             company: Company::new(config().wait_max.longest_ns()),
-            encounters: Encounters::new(),
+            encounters: Encounters::default(),
         }
     }
 

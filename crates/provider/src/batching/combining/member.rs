@@ -11,7 +11,7 @@ use widelane_batch::{Choice, Claim, KeyName, Offer, Others, Seeker, Slots, Stage
 use widelane_bridge::counters::{Counters, OperationKind};
 
 use super::timer::{is_ours, reset, wait};
-use super::{BUILD, PLACES_MAX, SLOTS, WORDS, WorkerGeneration, can_join, current};
+use super::{PLACES_MAX, SLOTS, WORDS, WorkerGeneration, can_join, current};
 use crate::batching::engine::{Asker, Engine};
 use crate::batching::execute::now;
 use crate::batching::lane_process::{Board, Watch};
@@ -104,9 +104,6 @@ impl Member {
     }
 
     pub(super) fn enter(generation: &'static WorkerGeneration) -> Option<Self> {
-        if generation.shared.build.load(Ordering::Relaxed) != BUILD {
-            return None;
-        }
         let slots = &generation.shared.slots;
         let places = generation.lane_place().unwrap_or(generation.events.len());
         let place = slots.enter(places, std::process::id(), has_ended)?;
