@@ -187,7 +187,6 @@ const UNSAFE: &[Placement] = &[Placement {
         "crates/provider/src/kem/single.rs",
         "crates/provider/src/keymgmt.rs",
         "crates/provider/src/lent.rs",
-        "crates/provider/src/one_shot.rs",
         "crates/provider/src/params.rs",
         "crates/provider/src/pool/storage.rs",
         "crates/provider/src/process.rs",

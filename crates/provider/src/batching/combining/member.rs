@@ -263,6 +263,11 @@ impl Member {
         board.called().clamp(since, now())
     }
 
+    /// The descriptor that becomes readable when something is finished, for edge-triggered epoll.
+    pub(in crate::batching) fn descriptor(&self) -> c_int {
+        self.generation.events[self.place]
+    }
+
     /// The event loop is awake.
     pub(in crate::batching) fn end_sleep(&self) {
         self.slots().end_sleep(self.place);
@@ -348,10 +353,6 @@ impl Engine for Member {
 
     fn count_late(&self, _now: Tick, _asked: Tick, counters: &Counters) {
         count(&counters.jobs_taken_back);
-    }
-
-    fn descriptor(&self) -> c_int {
-        self.generation.events[self.place]
     }
 }
 

@@ -7,7 +7,11 @@
 //! |---|---|---|
 //! | [`Member`] with a lane process | a process on CPUs set aside | `--lane-cpus` |
 //! | [`Member`] without | whichever worker executes a batch next | `--combine` |
-//! | [`Instance`](qat::Instance) | Intel QuickAssist, a device | `--engine qat` |
+//! | [`Instance`] | Intel QuickAssist, a device | `--engine qat` |
+//!
+//! Some hooks mean nothing to one of them. A [`Member`] finds what is finished in shared memory, so
+//! [`poll`](Engine::poll) does nothing, and it does not mind who asks. An [`Instance`] begins by
+//! itself, so [`submitted`](Engine::submitted) does nothing, and never takes back what it has begun.
 //!
 //! The lanes of the thread itself are no engine of this kind: they execute while the thread waits,
 //! and have nothing to poll, lose or take back ([`execute`](super::execute)).
@@ -16,7 +20,6 @@
 
 pub(crate) mod qat;
 
-use std::ffi::c_int;
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +27,7 @@ use widelane_batch::Tick;
 use widelane_bridge::counters::Counters;
 use widelane_reserve::uncancelled;
 
+use self::qat::Instance;
 use crate::batching::execute::now;
 use crate::batching::request::{Answer, Request};
 use crate::process;
@@ -75,10 +79,6 @@ pub(super) trait Engine {
 
     /// A request that was asked for at a time is taken back because it is late: counts that.
     fn count_late(&self, now: Tick, asked: Tick, counters: &Counters);
-
-    /// The descriptor that becomes readable when something is finished, for edge-triggered epoll;
-    /// −1 if there is none.
-    fn descriptor(&self) -> c_int;
 }
 
 /// Where a request for an engine comes from, as far as it matters for its cost.
@@ -98,13 +98,12 @@ pub(super) fn run_blocking(request: &Request) -> Option<Answer> {
     uncancelled(|| wait_for(engine, request))
 }
 
-fn wait_for<E: Engine>(engine: &E, request: &Request) -> Option<Answer> {
+fn wait_for(engine: &Instance, request: &Request) -> Option<Answer> {
     let (asked, counters) = (now(), process::current().counters());
     if !engine.takes(request, Asker::Thread, asked) {
         return None;
     }
     let ticket = engine.submit(request, asked)?;
-    engine.submitted(asked, true);
     loop {
         // Before it looks: a thread that is kept from its CPU is late, and not the engine.
         let now = now();

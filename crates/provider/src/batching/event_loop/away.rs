@@ -193,7 +193,6 @@ impl<E: Engine> Away<E> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::ffi::c_int;
     use std::sync::Arc;
 
     use widelane_bridge::counters::OperationKind;
@@ -283,10 +282,6 @@ mod tests {
 
         fn count_late(&self, _: Tick, _: Tick, _: &Counters) {
             self.late.set(self.late.get() + 1);
-        }
-
-        fn descriptor(&self) -> c_int {
-            -1
         }
     }
 

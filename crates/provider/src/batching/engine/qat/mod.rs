@@ -202,6 +202,12 @@ fn succeeds(function: &str, status: CpaStatus) -> Result<(), String> {
 }
 
 impl Instance {
+    /// The descriptor that becomes readable when something is finished, for edge-triggered epoll;
+    /// −1 if there is none.
+    pub(in crate::batching) fn descriptor(&self) -> c_int {
+        self.descriptor
+    }
+
     fn start(
         library: &'static Library,
         memory: &'static PinnedMemory,
@@ -468,10 +474,6 @@ impl Engine for Instance {
         if self.left_ns(now, asked) == 0 {
             self.health.fails(now);
         }
-    }
-
-    fn descriptor(&self) -> c_int {
-        self.descriptor
     }
 }
 
