@@ -444,6 +444,16 @@ impl Owned {
         NonNull::new(object).map(|object| Owned { object, free })
     }
 
+    /// Has the default provider make one by its function `new`; nothing if it has none, or fails.
+    pub(crate) fn made(
+        new: Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>,
+        delegate: &Delegate,
+        free: Option<unsafe extern "C" fn(*mut c_void)>,
+    ) -> Option<Self> {
+        // SAFETY: a function of the default provider, and its own context.
+        Owned::adopt(unsafe { new?(delegate.provctx) }, free)
+    }
+
     /// The object, for the default provider's functions.
     pub(crate) fn as_ptr(&self) -> *mut c_void {
         self.object.as_ptr()

@@ -30,7 +30,6 @@ mod kem;
 mod keymgmt;
 mod known;
 mod lent;
-mod one_shot;
 mod params;
 mod pool;
 mod process;

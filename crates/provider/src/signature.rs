@@ -24,7 +24,7 @@ use crate::entry::{
 };
 use crate::instance::Instance;
 use crate::keymgmt::ManagedKey;
-use crate::{one_shot, params};
+use crate::params;
 
 /// An algorithm, and what differs between algorithms.
 pub(crate) trait Signer: Sized {
@@ -341,10 +341,7 @@ impl<A: Signer> Context<A> {
     ) -> Option<c_int> {
         if let Some(algorithm) = self.digests() {
             if self.digest.is_none() {
-                if self.is_ended {
-                    return None;
-                }
-                self.digest = Some(Digest::begin(&self.delegate, algorithm)?);
+                self.digest = Some(self.take_digest(algorithm)?);
             }
             // SAFETY: passed on to the caller.
             let data = unsafe { input(data, bytes) };
@@ -353,6 +350,15 @@ impl<A: Signer> Context<A> {
         let (inner, update) = (self.inner()?, update?);
         // SAFETY: a context of the default provider, and the caller's data.
         Some(unsafe { update(inner, data, bytes) })
+    }
+
+    /// Takes the digest of the message so far, or begins one; nothing if the message has ended.
+    fn take_digest(&mut self, algorithm: DigestAlgorithm) -> Option<Digest> {
+        match self.digest.take() {
+            Some(digest) => Some(digest),
+            None if self.is_ended => None,
+            None => Digest::begin(&self.delegate, algorithm),
+        }
     }
 
     /// Says whether a signature is that of a message that was digested, and leaves what is not to
@@ -408,6 +414,37 @@ impl<A: Signer> Context<A> {
         // SAFETY: passed on to the caller.
         unsafe { output.write(A::sign(self, whole, output.size)) }.ok().flatten()
     }
+}
+
+/// Signs a message by the default provider. Where it has no such function, it signs on a copy, so
+/// that the program may sign another message with the same context.
+///
+/// # Safety
+/// `context` must be the default provider's, begun; the other arguments must be those of the core.
+unsafe fn sign_in_one(
+    functions: &SignatureFunctions,
+    context: *mut c_void,
+    signature: *mut c_uchar,
+    length: *mut usize,
+    size: usize,
+    data: *const c_uchar,
+    bytes: usize,
+) -> Option<c_int> {
+    if let Some(digest_sign) = functions.digest_sign {
+        // SAFETY: passed on to the caller.
+        return Some(unsafe { digest_sign(context, signature, length, size, data, bytes) });
+    }
+    let (dupctx, freectx) = (functions.dupctx?, functions.freectx);
+    let (update, finish) = (functions.digest_sign_update?, functions.digest_sign_final?);
+    // SAFETY: a context of the default provider.
+    let copy = Owned::adopt(unsafe { dupctx(context) }, freectx)?;
+    // SAFETY: the copy, and the core's data.
+    let fed = unsafe { update(copy.as_ptr(), data, bytes) };
+    if fed <= 0 {
+        return Some(fed);
+    }
+    // SAFETY: the copy, and the core's buffers.
+    Some(unsafe { finish(copy.as_ptr(), signature, length, size) })
 }
 
 entry! {
@@ -498,11 +535,7 @@ entry! {
                 return unsafe { output.tell(longest) };
             }
         } else if let Some(algorithm) = digests {
-            let digest = match context.digest.take() {
-                Some(digest) => digest,
-                None if context.is_ended => return None,
-                None => Digest::begin(&context.delegate, algorithm)?,
-            };
+            let digest = context.take_digest(algorithm)?;
             context.is_ended = true;
             // SAFETY: the core's buffers.
             return unsafe { context.finish(&digest, &output) };
@@ -553,7 +586,7 @@ entry! {
         }
         let inner = ours.inner()?;
         // SAFETY: a context of the default provider, and the core's arguments.
-        unsafe { one_shot::sign(table, inner, signature, length, size, data, bytes) }
+        unsafe { sign_in_one(table, inner, signature, length, size, data, bytes) }
     }
 
     fn sign<A: Signer>(
@@ -610,11 +643,7 @@ entry! {
         // SAFETY: the core passes a context of ours.
         let context = unsafe { borrow_mut::<Context<A>>(context) }?;
         if let Some(algorithm) = context.digests() {
-            let digest = match context.digest.take() {
-                Some(digest) => digest,
-                None if context.is_ended => return None,
-                None => Digest::begin(&context.delegate, algorithm)?,
-            };
+            let digest = context.take_digest(algorithm)?;
             // SAFETY: the core's signature.
             let found = unsafe { context.judge(&digest, signature, length) };
             context.is_ended = true;

@@ -36,9 +36,7 @@ struct Theirs {
 impl Theirs {
     fn begin(delegate: &Arc<Delegate>, kind: CipherKind) -> Option<Self> {
         let functions = &delegate.algorithms.ciphers[kind as usize].as_ref()?.functions;
-        // SAFETY: the default provider's own context.
-        let context = unsafe { functions.newctx?(delegate.provctx) };
-        let context = Owned::adopt(context, functions.freectx)?;
+        let context = Owned::made(functions.newctx, delegate, functions.freectx)?;
         Some(Theirs { delegate: Arc::clone(delegate), kind, context })
     }
 
@@ -157,6 +155,31 @@ unsafe fn advance<C: Context>(
     context.advance(unsafe { Piece::new(output, data, bytes) })
 }
 
+/// Defines functions that begin messages which go one way.
+macro_rules! init {
+    ($($name:ident = $direction:expr;)*) => {
+        entry! {$(
+            fn $name<C: Context>(
+                context: *mut c_void,
+                key: *const c_uchar,
+                key_bytes: usize,
+                iv: *const c_uchar,
+                iv_bytes: usize,
+                params: *const OsslParam,
+            ) -> c_int {
+                let context = ours!(context: C, or $name(key, key_bytes, iv, iv_bytes, params));
+                // SAFETY: the arguments are the core's.
+                unsafe { init(context, $direction, (key, key_bytes), (iv, iv_bytes), params) }
+            }
+        )*}
+    };
+}
+
+init! {
+    encrypt_init = Direction::Seal;
+    decrypt_init = Direction::Open;
+}
+
 entry! {
     fn newctx<K: Kind>(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
@@ -197,34 +220,6 @@ entry! {
             Held::Ours(context) => Held::Ours(context.clone()),
             Held::Theirs(theirs) => Held::<C>::Theirs(theirs.duplicate()?),
         }))
-    }
-
-    fn encrypt_init<C: Context>(
-        context: *mut c_void,
-        key: *const c_uchar,
-        key_bytes: usize,
-        iv: *const c_uchar,
-        iv_bytes: usize,
-        params: *const OsslParam,
-    ) -> c_int {
-        let context =
-            ours!(context: C, or encrypt_init(key, key_bytes, iv, iv_bytes, params));
-        // SAFETY: the arguments are the core's.
-        unsafe { init(context, Direction::Seal, (key, key_bytes), (iv, iv_bytes), params) }
-    }
-
-    fn decrypt_init<C: Context>(
-        context: *mut c_void,
-        key: *const c_uchar,
-        key_bytes: usize,
-        iv: *const c_uchar,
-        iv_bytes: usize,
-        params: *const OsslParam,
-    ) -> c_int {
-        let context =
-            ours!(context: C, or decrypt_init(key, key_bytes, iv, iv_bytes, params));
-        // SAFETY: the arguments are the core's.
-        unsafe { init(context, Direction::Open, (key, key_bytes), (iv, iv_bytes), params) }
     }
 
     fn update<C: Context>(

@@ -69,9 +69,7 @@ entry! {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
         let functions = theirs(delegate, P::INDEX);
-        // SAFETY: the default provider's own context.
-        let inner = unsafe { functions.newctx?(delegate.provctx) };
-        let inner = Owned::adopt(inner, functions.freectx)?;
+        let inner = Owned::made(functions.newctx, delegate, functions.freectx)?;
         Some(give(Context { delegate: Arc::clone(delegate), index: P::INDEX, inner }))
     }
 

@@ -93,8 +93,7 @@ pub(super) fn begin(
     peer: Option<&Key>,
 ) -> Option<Owned> {
     let functions = algorithm.exchange(delegate);
-    // SAFETY: the default provider's own context.
-    let inner = Owned::adopt(unsafe { functions.newctx?(delegate.provctx) }, functions.freectx)?;
+    let inner = Owned::made(functions.newctx, delegate, functions.freectx)?;
     if let Some(key) = key {
         // SAFETY: context and key are the default provider's.
         let begun = unsafe { functions.init?(inner.as_ptr(), key.inner()?, ptr::null()) };

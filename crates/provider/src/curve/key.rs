@@ -422,9 +422,7 @@ impl Key {
     /// Makes a key of the default provider with nothing in it.
     fn make_inner(&self) -> Option<Owned> {
         let functions = self.functions();
-        let new = functions.new?;
-        // SAFETY: the default provider's own context.
-        Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)
+        Owned::made(functions.new, &self.delegate, functions.free)
     }
 
     /// Makes a key of the default provider with all that we hold.

@@ -61,9 +61,7 @@ impl Context {
 
     fn make_inner(&self) -> Option<Owned> {
         let functions = self.functions();
-        // SAFETY: the default provider's own context.
-        let inner = unsafe { functions.newctx?(self.delegate.provctx) };
-        let inner = Owned::adopt(inner, functions.freectx)?;
+        let inner = Owned::made(functions.newctx, &self.delegate, functions.freectx)?;
         let Some(fields) = self.fields.as_ref().filter(|fields| !fields.is_empty()) else {
             return Some(inner);
         };

@@ -181,9 +181,8 @@ impl Key {
 
     fn make_image(&self) -> Option<Owned> {
         let functions = &self.theirs()?.keys.functions;
-        let (new, import) = (functions.new?, functions.import?);
-        // SAFETY: the default provider's own context.
-        let image = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;
+        let import = functions.import?;
+        let image = Owned::made(functions.new, &self.delegate, functions.free)?;
         let private = self.private();
         let mut parts = vec![params::octets_in(core::PKEY_PARAM_PUB_KEY, self.public()?)];
         if let Some(private) = &private {

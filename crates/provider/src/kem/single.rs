@@ -63,9 +63,7 @@ type Begin = unsafe extern "C" fn(*mut c_void, *mut c_void, *const OsslParam) ->
 /// A context of the default provider's for its image of a key, begun by `init` with parameters,
 /// which have an end.
 fn begin(key: &Key, functions: &KemFunctions, init: Begin, params: &[OsslParam]) -> Option<Owned> {
-    let newctx = functions.newctx?;
-    // SAFETY: the default provider's own context.
-    let context = Owned::adopt(unsafe { newctx(key.delegate().provctx) }, functions.freectx)?;
+    let context = Owned::made(functions.newctx, key.delegate(), functions.freectx)?;
     // SAFETY: context and key are the default provider's; the parameters have an end.
     let begun = unsafe { init(context.as_ptr(), key.image()?, params.as_ptr()) > 0 };
     begun.then_some(context)

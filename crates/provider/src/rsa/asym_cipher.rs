@@ -144,10 +144,7 @@ entry! {
     fn newctx(provctx: *mut c_void) -> *mut c_void {
         // SAFETY: the core passes our instance.
         let delegate = unsafe { borrow::<Instance>(provctx) }?.delegate();
-        let newctx = table(delegate).newctx?;
-        // SAFETY: the default provider's own context.
-        let inner = unsafe { newctx(delegate.provctx) };
-        let inner = Owned::adopt(inner, table(delegate).freectx)?;
+        let inner = Owned::made(table(delegate).newctx, delegate, table(delegate).freectx)?;
         Some(give(Context { delegate: Arc::clone(delegate), inner, key: None }))
     }
 

@@ -156,7 +156,7 @@ impl Key {
     /// Makes a plain RSA key of the same numbers.
     fn unlimited_twin(&self, numbers: &Numbers) -> Option<Owned> {
         let functions = &self.delegate.algorithms.rsa.functions;
-        let (new, import) = (functions.new?, functions.import?);
+        let import = functions.import?;
         let native = |(name, number): &(&'static CStr, Secret)| {
             (*name, Secret(number.iter().rev().copied().collect()))
         };
@@ -165,8 +165,7 @@ impl Key {
         let mut params: Vec<OsslParam> =
             native.found.iter().map(|(name, bytes)| params::number_in(name, bytes)).collect();
         params.push(OsslParam::END);
-        // SAFETY: the default provider's own context.
-        let twin = Owned::adopt(unsafe { new(self.delegate.provctx) }, functions.free)?;
+        let twin = Owned::made(functions.new, &self.delegate, functions.free)?;
         // SAFETY: the key was made above; `params` has an end.
         let imported = unsafe { import(twin.as_ptr(), core::SELECT_ALL, params.as_ptr()) > 0 };
         imported.then_some(twin)
