@@ -2,6 +2,12 @@
 
 use std::any::Any;
 
+use widelane_cpu::Room;
+use widelane_crypto::ec::Ec;
+use widelane_crypto::ed25519::Ed25519;
+use widelane_crypto::rsa;
+use widelane_crypto::x25519::X25519;
+
 use crate::batching::request::Request;
 use crate::secret::Secret;
 
@@ -30,6 +36,29 @@ impl<T> Outcome<T> {
 /// what its maker has said it is. Which of the kernels of its kind that is, is a place in the list
 /// of [`kinds`](crate::batching::kinds).
 pub(crate) type Kernel = fn(&[&Request], usize) -> Option<Vec<Outcome>>;
+
+/// A kernel of `widelane_crypto` that is one of a list.
+pub(crate) trait Placed {
+    /// How many jobs it is for, and its room.
+    fn place(&self) -> (usize, Room);
+}
+
+macro_rules! placed {
+    ($($kernel:ty),*) => {$(
+        impl Placed for $kernel {
+            fn place(&self) -> (usize, Room) {
+                (self.lanes(), self.room())
+            }
+        }
+    )*};
+}
+
+placed!(Ec, Ed25519, X25519, rsa::Kernel);
+
+/// Lanes and room of each kernel of a list.
+pub(crate) fn places<K: Placed>(kernels: &[K]) -> Vec<(usize, Room)> {
+    kernels.iter().map(Placed::place).collect()
+}
 
 /// What a kernel needs of each operation; nothing if one lacks it, or is of another type.
 pub(crate) fn collect<'a, O: Any, T>(

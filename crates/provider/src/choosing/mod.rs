@@ -17,6 +17,7 @@ use widelane_cpu::{Policy, Room, clock, policy};
 use widelane_reserve::uncancelled;
 
 use self::reading::Reading;
+use crate::batching::kernel::{Placed, places};
 use crate::config::{Alternative, config};
 use crate::counters::count;
 use crate::process::{self, Process};
@@ -86,32 +87,25 @@ impl<T> ByPolicy<T> {
 
 /// The kernels of all policies, those with the fewest lanes first. Of kernels in the same room that
 /// of the narrowest policy is taken, which has nothing wider beside it, such as its hash function.
-pub(crate) fn merged<K>(
-    kernels: impl Fn(&Policy) -> Vec<K>,
-    place: impl Fn(&K) -> (usize, Room),
-) -> Vec<K> {
-    merged_of(policies(), kernels, place)
+pub(crate) fn merged<K: Placed>(kernels: impl Fn(&Policy) -> Vec<K>) -> Vec<K> {
+    merged_of(policies(), kernels)
 }
 
 /// The same of the policies that this process may choose, and of that of its lane process.
-pub(crate) fn merged_with_lane_process<K>(
-    kernels: impl Fn(&Policy) -> Vec<K>,
-    place: impl Fn(&K) -> (usize, Room),
-) -> Vec<K> {
-    merged_of(iter::once(&config().lane_process.policy).chain(policies()), kernels, place)
+pub(crate) fn merged_with_lane_process<K: Placed>(kernels: impl Fn(&Policy) -> Vec<K>) -> Vec<K> {
+    merged_of(iter::once(&config().lane_process.policy).chain(policies()), kernels)
 }
 
-fn merged_of<K>(
+fn merged_of<K: Placed>(
     policies: impl DoubleEndedIterator<Item = &'static Policy>,
     kernels: impl Fn(&Policy) -> Vec<K>,
-    place: impl Fn(&K) -> (usize, Room),
 ) -> Vec<K> {
     let mut all: Vec<K> = Vec::new();
     for policy in policies.rev() {
-        let known: Vec<_> = all.iter().map(&place).collect();
-        all.extend(kernels(policy).into_iter().filter(|kernel| !known.contains(&place(kernel))));
+        let known = places(&all);
+        all.extend(kernels(policy).into_iter().filter(|kernel| !known.contains(&kernel.place())));
     }
-    all.sort_by_key(|kernel| place(kernel).0);
+    all.sort_by_key(|kernel| kernel.place().0);
     all
 }
 

@@ -11,7 +11,7 @@ use widelane_crypto::x25519;
 use widelane_ossl_sys::Libcrypto;
 use widelane_secret::Mask;
 
-use crate::batching::kernel::{Outcome, collect, with_outputs};
+use crate::batching::kernel::{Outcome, collect, places, with_outputs};
 use crate::batching::kinds::BatchedKind;
 use crate::batching::{Operation, Request, Skill, Task};
 use crate::choosing::{is_open, merged};
@@ -24,36 +24,35 @@ use crate::stack;
 
 /// The kinds of operations that have kernels here.
 pub(crate) const KINDS: &[BatchedKind] = &[
-    BatchedKind::pooled(OperationKind::X25519Generate, x25519_kernels),
-    BatchedKind::new(OperationKind::X25519Derive, x25519_derive_kernels, derive_x25519),
-    BatchedKind::pooled(OperationKind::P256Generate, ec_kernels),
-    BatchedKind::new(OperationKind::P256Derive, ec_kernels, derive_ec),
-    BatchedKind::new(OperationKind::P256Sign, ec_sign_kernels, sign_ec),
-    BatchedKind::pooled(OperationKind::P384Generate, ec_kernels),
-    BatchedKind::new(OperationKind::P384Derive, ec_kernels, derive_ec),
-    BatchedKind::new(OperationKind::P384Sign, ec_sign_kernels, sign_ec),
-    BatchedKind::new(OperationKind::P256Verify, ec_kernels, verify_ec),
-    BatchedKind::new(OperationKind::P384Verify, ec_kernels, verify_ec),
-    BatchedKind::new(OperationKind::Ed25519Sign, ed25519_kernels, sign_ed25519),
+    BatchedKind::pooled(OperationKind::X25519Generate, || places(&X25519)),
+    BatchedKind::new(OperationKind::X25519Derive, || places(&X25519_DERIVE), derive_x25519),
+    BatchedKind::pooled(OperationKind::P256Generate, || places(&EC)),
+    BatchedKind::new(OperationKind::P256Derive, || places(&EC), derive_ec),
+    BatchedKind::new(OperationKind::P256Sign, || places(&EC_SIGN), sign_ec),
+    BatchedKind::pooled(OperationKind::P384Generate, || places(&EC)),
+    BatchedKind::new(OperationKind::P384Derive, || places(&EC), derive_ec),
+    BatchedKind::new(OperationKind::P384Sign, || places(&EC_SIGN), sign_ec),
+    BatchedKind::new(OperationKind::P256Verify, || places(&EC), verify_ec),
+    BatchedKind::new(OperationKind::P384Verify, || places(&EC), verify_ec),
+    BatchedKind::new(OperationKind::Ed25519Sign, || places(&ED25519), sign_ed25519),
 ];
 
 /// P-256 and P-384 by each kernel that the policy leaves open, those with the fewest lanes first.
-pub(crate) static EC: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::kernels, of_ec));
+pub(crate) static EC: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::kernels));
 
 /// The same for signatures.
-static EC_SIGN: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::sign_kernels, of_ec));
+static EC_SIGN: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::sign_kernels));
 
 /// The same of X25519, for key pairs.
 pub(crate) static X25519: LazyLock<Vec<x25519::X25519>> =
-    LazyLock::new(|| merged(x25519::X25519::kernels, of_x25519));
+    LazyLock::new(|| merged(x25519::X25519::kernels));
 
 /// The same of X25519, for shared secrets.
 static X25519_DERIVE: LazyLock<Vec<x25519::X25519>> =
-    LazyLock::new(|| merged(x25519::X25519::derive_kernels, of_x25519));
+    LazyLock::new(|| merged(x25519::X25519::derive_kernels));
 
 /// The same of Ed25519.
-pub(crate) static ED25519: LazyLock<Vec<Ed25519>> =
-    LazyLock::new(|| merged(Ed25519::kernels, of_ed25519));
+pub(crate) static ED25519: LazyLock<Vec<Ed25519>> = LazyLock::new(|| merged(Ed25519::kernels));
 
 /// The shared secret of two keys of one [curve](crate::curve::Curve).
 pub(crate) struct Derive {
@@ -220,39 +219,6 @@ fn agreed(secrets: Secret) -> Outcome {
     Outcome::Done(Secret(one.to_vec()))
 }
 
-/// Lanes and room of a kernel.
-fn of_ec(kernel: &Ec) -> (usize, Room) {
-    (kernel.lanes(), kernel.room())
-}
-
-fn of_x25519(kernel: &x25519::X25519) -> (usize, Room) {
-    (kernel.lanes(), kernel.room())
-}
-
-fn of_ed25519(kernel: &Ed25519) -> (usize, Room) {
-    (kernel.lanes(), kernel.room())
-}
-
-fn ec_kernels() -> Vec<(usize, Room)> {
-    EC.iter().map(of_ec).collect()
-}
-
-fn ec_sign_kernels() -> Vec<(usize, Room)> {
-    EC_SIGN.iter().map(of_ec).collect()
-}
-
-fn x25519_kernels() -> Vec<(usize, Room)> {
-    X25519.iter().map(of_x25519).collect()
-}
-
-fn x25519_derive_kernels() -> Vec<(usize, Room)> {
-    X25519_DERIVE.iter().map(of_x25519).collect()
-}
-
-fn ed25519_kernels() -> Vec<(usize, Room)> {
-    ED25519.iter().map(of_ed25519).collect()
-}
-
 /// X25519 by a kernel of [`X25519_DERIVE`].
 fn derive_x25519(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
     let operands = collect(requests, |operation: &Derive| {
@@ -319,14 +285,14 @@ pub(crate) fn derive_pairs(curve: Curve, pairs: &[(&Key, &Key)]) -> Option<Vec<O
     };
     match curve {
         Curve::X25519 => {
-            let index = just_enough(x25519_derive_kernels())?;
+            let index = just_enough(places(&X25519_DERIVE))?;
             let operands =
                 pairs.iter().map(|(key, peer)| Some((key.x25519()?, peer.x25519_public()?)));
             x25519_secrets(&operands.collect::<Option<Vec<_>>>()?, index)
         }
         Curve::Ec(_) => {
-            let index = just_enough(ec_kernels())?;
-            let (lanes, room) = ec_kernels()[index];
+            let index = just_enough(places(&EC))?;
+            let (lanes, room) = places(&EC)[index];
             // Without IFMA, a batch on P-256 costs as much as three operations of OpenSSL's.
             if curve == Curve::Ec(ec::Curve::P256) && room == Room::Fma256 && pairs.len() < lanes {
                 return None;

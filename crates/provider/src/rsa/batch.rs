@@ -4,11 +4,10 @@ use std::sync::{Arc, LazyLock};
 
 use widelane_batch::KeyName;
 use widelane_bridge::counters::OperationKind;
-use widelane_cpu::Room;
 use widelane_crypto::rsa::{self, Rsa};
 use widelane_ossl_sys::Libcrypto;
 
-use crate::batching::kernel::{Outcome, collect, with_outputs};
+use crate::batching::kernel::{Outcome, collect, places, with_outputs};
 use crate::batching::kinds::BatchedKind;
 use crate::batching::{Operation, Request, Skill, Task};
 use crate::choosing::{is_open, may_open, merged_with_lane_process};
@@ -19,15 +18,15 @@ use crate::stack;
 
 /// The kinds of operations that have kernels here.
 pub(crate) const KINDS: &[BatchedKind] = &[
-    BatchedKind::new(OperationKind::Rsa2048, kernels, run),
-    BatchedKind::new(OperationKind::Rsa3072, kernels, run),
-    BatchedKind::new(OperationKind::Rsa4096, kernels, run),
+    BatchedKind::new(OperationKind::Rsa2048, || places(&RSA), run),
+    BatchedKind::new(OperationKind::Rsa3072, || places(&RSA), run),
+    BatchedKind::new(OperationKind::Rsa4096, || places(&RSA), run),
 ];
 
 /// RSA by each kernel that the policy leaves open, that of this process or that of its lane
 /// process, those with the fewest lanes first.
 pub(crate) static RSA: LazyLock<Vec<rsa::Kernel>> =
-    LazyLock::new(|| merged_with_lane_process(|policy| Rsa::choose(policy).kernels(), place));
+    LazyLock::new(|| merged_with_lane_process(|policy| Rsa::choose(policy).kernels()));
 
 /// The private-key operation on `input`, as long as the modulus; gives the same length.
 pub(crate) struct PrivateOperation {
@@ -89,19 +88,9 @@ impl Operation for PrivateOperation {
     }
 }
 
-/// Lanes and room of a kernel.
-fn place(kernel: &rsa::Kernel) -> (usize, Room) {
-    (kernel.lanes(), kernel.room())
-}
-
-/// Lanes and room of each kernel.
-fn kernels() -> Vec<(usize, Room)> {
-    RSA.iter().map(place).collect()
-}
-
 /// Lanes of the widest kernel of this process, for readers of the counters.
 pub(crate) fn widest() -> usize {
-    kernels().into_iter().rfind(|(_, room)| may_open(*room)).map_or(1, |(lanes, _)| lanes)
+    places(&RSA).into_iter().rfind(|(_, room)| may_open(*room)).map_or(1, |(lanes, _)| lanes)
 }
 
 /// RSA by a kernel of [`RSA`].
