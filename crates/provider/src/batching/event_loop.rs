@@ -95,6 +95,8 @@ impl Lanes {
             for waiting in self.by_kind.iter_mut().filter(|waiting| !waiting.is_empty()) {
                 mem::forget(mem::replace(waiting, Waiting::new(waiting.kind)));
             }
+            // Its place among the workers is the parent's, and is not given up.
+            self.membership = Membership::new();
         }
     }
 
@@ -494,11 +496,19 @@ fn with<R>(action: impl FnOnce(&mut Lanes) -> R) -> Option<R> {
 }
 
 #[cfg(test)]
+pub(super) use tests::with_membership;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::batching::execute::new_key;
     use crate::process::children::{assert_in_child, assert_in_child_without_handlers};
     use crate::rsa::batch::PrivateOperation;
+
+    /// Looks whether the thread at hand is a member.
+    pub(in crate::batching) fn with_membership<R>(look: impl FnOnce(&mut Membership) -> R) -> R {
+        with(|lanes| look(&mut lanes.membership)).expect("the thread goes on")
+    }
 
     fn parked() -> usize {
         with(|lanes| lanes.by_kind.iter().map(Waiting::len).sum()).unwrap_or(0)

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -366,9 +365,10 @@ impl Drop for Member {
     }
 }
 
-/// Whether the thread at hand is a member, once it has had reason to find out.
+/// Whether the thread at hand is a member, once it has had reason to find out. What a parent's
+/// thread has found out means nothing in a child.
 pub(in crate::batching) struct Membership {
-    pub(super) found: Option<(*const Process, Option<Member>)>,
+    pub(super) found: Option<Option<Member>>,
 }
 
 impl Membership {
@@ -376,10 +376,9 @@ impl Membership {
         Membership { found: None }
     }
 
-    /// The member that the thread is, if it has become one in this process.
+    /// The member that the thread is, if it has become one.
     pub(in crate::batching) fn get(&mut self) -> Option<&mut Member> {
-        let (process, member) = self.found.as_mut()?;
-        member.as_mut().filter(|_| process::is_current(*process))
+        self.found.as_mut()?.as_mut()
     }
 
     /// Makes the thread a member, if there is a place for it.
@@ -387,10 +386,6 @@ impl Membership {
         if !can_join() {
             return None;
         }
-        let process = ptr::from_ref(process::current());
-        if self.found.as_ref().is_none_or(|(found, _)| *found != process) {
-            self.found = Some((process, Member::join()));
-        }
-        self.get()
+        self.found.get_or_insert_with(Member::join).as_mut()
     }
 }

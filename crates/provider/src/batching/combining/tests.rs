@@ -10,6 +10,7 @@ use super::member::SLEEP_MAX_MS;
 use super::timer::{reset, set};
 use super::*;
 use crate::batching::engine::Engine;
+use crate::batching::event_loop::with_membership;
 use crate::batching::execute::{new_key, now};
 use crate::batching::request::Request;
 use crate::counters::Pages;
@@ -96,10 +97,15 @@ fn the_lane_process_has_its_place_though_workers_fill_all_others() {
 
 #[test]
 fn a_child_that_no_handler_has_seen_is_no_member() {
-    let mut membership = Membership::new();
-    membership.found = Some((process::current(), Some(member(leaked()))));
-    assert!(membership.get().is_some());
-    assert_in_child_without_handlers(|| membership.get().is_none() && membership.join().is_none());
+    let generation = leaked();
+    with_membership(|membership| membership.found = Some(Some(member(generation))));
+    let is_member = || with_membership(|membership| membership.get().is_some());
+    let joins = || with_membership(|membership| membership.join().is_some());
+    assert!(is_member());
+    assert_in_child_without_handlers(|| !is_member() && !joins());
+    let takes_its_place = generation.shared.slots.enter(1, std::process::id(), |_| false);
+    assert!(is_member() && takes_its_place.is_none(), "the child has not given it up");
+    with_membership(|membership| *membership = Membership::new());
 }
 
 /// A descriptor of another file, in the place of a descriptor.
