@@ -1,4 +1,5 @@
-//! Function tables of the operations that we serve and of the provider itself, with the numbers of `openssl/core_dispatch.h`.
+//! Function tables of the operations that we serve and of the provider itself, with the numbers of
+//! `openssl/core_dispatch.h`.
 #![allow(unsafe_code, reason = "casts function pointers to the types of their numbers")]
 
 use std::ffi::{c_char, c_int, c_uchar, c_void};

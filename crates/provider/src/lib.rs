@@ -4,9 +4,9 @@
 //! parameters, verification and whatever is unusual stay with the default provider, whose functions
 //! we call in a library context of our own ([`delegate`]); our objects wrap its objects. Only keys
 //! of ML-KEM ([`kem`]) and most of those on curves that we know ([`curve`]) are held by ourselves;
-//! those that a handshake makes and forgets are made in advance ([`pool`]). What we take over are the operations themselves ([`batching`]): where several are
-//! under way at once, they share one run of a multi-buffer kernel. `docs/program/provider-async.md`
-//! describes how they meet.
+//! those that a handshake makes and forgets are made in advance ([`pool`]). What we take over are
+//! the operations themselves ([`batching`]): where several are under way at once, they share one
+//! run of a multi-buffer kernel. `docs/program/provider-async.md` describes how they meet.
 //!
 //! **Invariant**: a failure of ours is answered by the default provider, and counted.
 

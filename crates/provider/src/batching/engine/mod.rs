@@ -11,7 +11,8 @@
 //!
 //! Some hooks mean nothing to one of them. A [`Member`] finds what is finished in shared memory, so
 //! [`poll`](Engine::poll) does nothing, and it does not mind who asks. An [`Instance`] begins by
-//! itself, so [`submitted`](Engine::submitted) does nothing, and never takes back what it has begun.
+//! itself, so [`submitted`](Engine::submitted) does nothing, and gives nothing back before it is
+//! finished.
 //!
 //! The lanes of the thread itself are no engine of this kind: they execute while the thread waits,
 //! and have nothing to poll, lose or take back ([`execute`](super::execute)).
