@@ -45,7 +45,7 @@ pub(super) struct Addend<L> {
 }
 
 /// A scalar below 2^254 as digits −15 to 16, the lowest first, in words of 64 bits.
-pub(super) struct Digits<L>([L; WINDOWS]);
+pub(super) struct Digits<L>(pub(super) [L; WINDOWS]);
 
 impl<L: Limbs> Projective<L> {
     /// Twice the point.
@@ -213,7 +213,8 @@ impl<L: Limbs> Point<L> {
     pub(super) fn multiple_of_base(room: L::Room, scalar: [L; 4]) -> Self {
         let digits = Digits::new(scalar);
         let mut point = Point::neutral(room);
-        for (window, (magnitude, negative)) in BASE.iter().zip(digits.iter()) {
+        for (window, digit) in BASE.iter().zip(&digits.0) {
+            let (magnitude, negative) = signed(*digit);
             point = point.add(Addend::from_window(window, magnitude), negative);
         }
         point
@@ -278,17 +279,13 @@ impl<L: Limbs> Digits<L> {
         }
         Digits(digits)
     }
+}
 
-    /// Magnitudes, and whether they are negative.
-    #[inline(always)]
-    pub(super) fn iter(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = (L, LaneMask)> + ExactSizeIterator {
-        self.0.iter().map(|digit| {
-            let negative = digit.top_bit();
-            (L::splat(digit.room(), 0).sub(*digit).select(negative, *digit), negative)
-        })
-    }
+/// The magnitude of a digit, and where it is negative.
+#[inline(always)]
+pub(super) fn signed<L: Limbs>(digit: L) -> (L, LaneMask) {
+    let negative = digit.top_bit();
+    (L::splat(digit.room(), 0).sub(digit).select(negative, digit), negative)
 }
 
 /// Entry `index` of every row.

@@ -1,7 +1,7 @@
 //! Signatures of Ed25519 verified in lanes: decoding of public keys, and S·B − k·A.
 
 use super::bytes::{load, store};
-use super::edwards::{Addend, Digits, Point};
+use super::edwards::{Addend, Digits, Point, signed};
 use super::limbs::Limbs;
 use super::table::{BASE, WINDOW_BITS};
 use crate::lanes::LaneMask;
@@ -29,11 +29,11 @@ impl<L: Limbs> Task<L> for EncodeDifferences<'_> {
         let scalars = Digits::new(load(room, self.scalars));
         let challenges = Digits::new(load(room, self.challenges));
         let mut point = Point::neutral(room);
-        for (scalar, challenge) in scalars.iter().zip(challenges.iter()).rev() {
+        for (scalar, challenge) in scalars.0.iter().zip(&challenges.0).rev() {
             point = point.projective().double_times(WINDOW_BITS as usize);
-            let (magnitude, negative) = scalar;
+            let (magnitude, negative) = signed(*scalar);
             point = point.add(Addend::from_window(&BASE[0], magnitude), negative);
-            let (magnitude, negative) = challenge;
+            let (magnitude, negative) = signed(*challenge);
             point = point.add(Addend::from_multiples(&multiples, magnitude), !negative);
         }
         store(point.projective().encode(), self.results);

@@ -230,12 +230,21 @@ pub(super) fn has_x<C: Curve<D>, L: Lanes, const D: usize>(
     r: Element<C::Order, L, D>,
 ) -> LaneMask {
     let (x, zz) = (point.x.canonical(), point.z.squared());
-    let is_x =
-        |number: Coordinate<C, L, D>| number.enter_montgomery().times(zz).canonical().equals(x);
     let n = Element::splat(room, &<C::Order as Prime<D>>::MODULUS.m);
     let first = Coordinate::<C, L, D>::from_digits(r.0);
     let second = Coordinate::<C, L, D>::from_digits(r.plus(n).carry().0);
     // Where z is 0, and x as well, any r would do. Elsewhere x/z² is below p, and p below 2·n.
     let is_below_p = second.canonical().equals(second);
-    !zz.canonical().is_zero() & (is_x(first) | is_x(second) & is_below_p)
+    let (is_first, is_second) = (is_x::<C, L, D>(x, zz, first), is_x::<C, L, D>(x, zz, second));
+    !zz.canonical().is_zero() & (is_first | is_second & is_below_p)
+}
+
+/// Where x, which is canonical, is a number of plain form times z².
+#[inline(always)]
+fn is_x<C: Curve<D>, L: Lanes, const D: usize>(
+    x: Coordinate<C, L, D>,
+    zz: Coordinate<C, L, D>,
+    number: Coordinate<C, L, D>,
+) -> LaneMask {
+    number.enter_montgomery().times(zz).canonical().equals(x)
 }

@@ -1,5 +1,6 @@
-//! The stack that the emitted code takes: wipes reach as deep as what they wipe after, and nothing
-//! that runs on the stack of a caller takes more than an ASYNC job or a small thread has to spare.
+//! The emitted code. Of its stack, wipes reach as deep as what they wipe after, and nothing that runs
+//! on the stack of a caller takes more than an ASYNC job or a small thread has to spare. And no
+//! vector instruction is a call.
 //!
 //! Frames are read off the disassembly. Calls through pointers cannot be followed there; what is
 //! called so is an entry of its own and bounded like one.
@@ -104,6 +105,22 @@ fn wipes_reach_as_deep_as_the_work_before_them() {
         }
     }
     assert!(pairs > 20, "the places that wipe are found: {pairs}");
+}
+
+/// Code over registers that is not inlined into the function with the features of its room calls
+/// every single instruction, with its operands in memory (`crates/kernels/src/registers/mod.rs`).
+#[test]
+fn no_instruction_is_a_call() {
+    let Some(code) = &*CODE else { return };
+    let mut callers = BTreeMap::new();
+    for function in code.functions.values() {
+        let called = function.calls.iter().map(|(address, _)| &code.functions[address].name);
+        let instructions = called.filter(|name| name.contains("core_arch::x86")).count();
+        if instructions > 0 && !function.name.starts_with("std_detect::") {
+            *callers.entry(&function.name).or_insert(0) += instructions;
+        }
+    }
+    assert!(callers.is_empty(), "functions and how many instructions they call: {callers:#?}");
 }
 
 /// What is known of the depths of functions.
