@@ -10,22 +10,9 @@ pub fn classbench(set: &TupleSet) -> String {
     assert_eq!(set.version, Version::V4, "ClassBench has IPv4 rules only");
     let mut text = String::new();
     for rule in &set.rules {
-        let (value, mask) = protocol(rule);
-        line(
-            &mut text,
-            format_args!(
-                "@{}\t{}\t{} : {}\t{} : {}\t0x{value:02x}/0x{mask:02X}\t\
-                 0x{:04x}/0x{:04x}\t",
-                prefix(rule.source, set.version),
-                prefix(rule.destination, set.version),
-                rule.source_ports.0,
-                rule.source_ports.1,
-                rule.destination_ports.0,
-                rule.destination_ports.1,
-                rule.flags.0,
-                rule.flags.1,
-            ),
-        );
+        let fields = fields(rule, set.version).join("\t");
+        let (value, mask) = rule.flags;
+        line(&mut text, format_args!("@{fields}\t0x{value:04x}/0x{mask:04x}\t"));
     }
     text
 }
@@ -34,20 +21,8 @@ pub fn classbench(set: &TupleSet) -> String {
 pub fn dpdk(set: &TupleSet) -> String {
     let mut text = String::new();
     for (index, rule) in set.rules.iter().enumerate() {
-        let (value, mask) = protocol(rule);
-        line(
-            &mut text,
-            format_args!(
-                "R{} {} {} : {} {} : {} 0x{value:02x}/0x{mask:02x} {}",
-                prefix(rule.source, set.version),
-                prefix(rule.destination, set.version),
-                rule.source_ports.0,
-                rule.source_ports.1,
-                rule.destination_ports.0,
-                rule.destination_ports.1,
-                index % 16,
-            ),
-        );
+        let fields = fields(rule, set.version).join(" ");
+        line(&mut text, format_args!("R{fields} {}", index % 16));
     }
     text
 }
@@ -75,8 +50,17 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(text, "{line}").expect("a String takes any text");
 }
 
-fn protocol(rule: &TupleRule) -> (u8, u8) {
-    rule.protocol.map_or((0, 0), |protocol| (protocol, 0xff))
+/// What both have of a rule.
+fn fields(rule: &TupleRule, version: Version) -> [String; 5] {
+    let ports = |(first, last): (u16, u16)| format!("{first} : {last}");
+    let (value, mask) = rule.protocol.map_or((0, 0), |protocol| (protocol, 0xff));
+    [
+        prefix(rule.source, version),
+        prefix(rule.destination, version),
+        ports(rule.source_ports),
+        ports(rule.destination_ports),
+        format!("0x{value:02x}/0x{mask:02X}"),
+    ]
 }
 
 fn prefix(prefix: Prefix, version: Version) -> String {

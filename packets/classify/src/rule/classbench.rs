@@ -23,11 +23,7 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
     let (mut bytes, mut rules) = (None, Vec::new());
     for mut cursor in Cursor::lines(file, text) {
         cursor.must_take('@')?;
-        let (source, source_bytes) = cursor.prefix(bytes)?;
-        bytes = Some(source_bytes);
-        let (destination, _) = cursor.prefix(bytes)?;
-        let (source_ports, destination_ports) = (cursor.ports()?, cursor.ports()?);
-        let protocol = cursor.protocol()?;
+        let matches = cursor.five_fields(&mut bytes)?;
         if !cursor.is_at_end() {
             cursor.integer("flags", 0xffff)?;
             cursor.must_take('/')?;
@@ -35,15 +31,14 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
         }
         cursor.end()?;
         rules.push(Rule {
-            matches: [source, destination, source_ports, destination_ports, protocol].into(),
+            matches,
             priority: 0,
             categories: 1,
             result: rules.len() as u32,
             line: cursor.number(),
         });
     }
-    let layout = if bytes == Some(16) { Layout::ipv6() } else { Layout::ipv4() };
-    Ok(RuleSet { default: NO_FILTER, rules, ..RuleSet::new(layout) })
+    Ok(RuleSet { default: NO_FILTER, rules, ..RuleSet::new(Layout::of_addresses(bytes)) })
 }
 
 /// Reads a trace: one flow per line, as addresses, ports and protocol separated by space. An IPv4

@@ -34,11 +34,7 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
         if !routes && !cursor.take('@') {
             return Err(cursor.expected("\"@\" to deny or \"R\" to route"));
         }
-        let (source, source_bytes) = cursor.prefix(bytes)?;
-        bytes = Some(source_bytes);
-        let (destination, _) = cursor.prefix(bytes)?;
-        let (source_ports, destination_ports) = (cursor.ports()?, cursor.ports()?);
-        let protocol = cursor.protocol()?;
+        let matches = cursor.five_fields(&mut bytes)?;
         let result = match routes {
             true => cursor.integer("a port to route to", PORT_MAX.into())? as u32,
             false => {
@@ -47,16 +43,9 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
             }
         };
         cursor.end()?;
-        rules.push(Rule {
-            matches: [source, destination, source_ports, destination_ports, protocol].into(),
-            priority: 0,
-            categories: 1,
-            result,
-            line: cursor.number(),
-        });
+        rules.push(Rule { matches, priority: 0, categories: 1, result, line: cursor.number() });
     }
-    let layout = if bytes == Some(16) { Layout::ipv6() } else { Layout::ipv4() };
-    Ok(RuleSet { default: NO_ROUTE, rules, ..RuleSet::new(layout) })
+    Ok(RuleSet { default: NO_ROUTE, rules, ..RuleSet::new(Layout::of_addresses(bytes)) })
 }
 
 #[cfg(test)]

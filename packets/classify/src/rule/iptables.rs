@@ -61,8 +61,7 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
         let wanted = "the chain FORWARD of the table filter, as iptables-save writes it";
         return Err(Cursor::missing(file, text, wanted));
     }
-    let layout = if bytes == Some(16) { Layout::ipv6() } else { Layout::ipv4() };
-    Ok(RuleSet { default, rules, ..RuleSet::new(layout) })
+    Ok(RuleSet { default, rules, ..RuleSet::new(Layout::of_addresses(bytes)) })
 }
 
 /// Reads what follows the name of the chain. The first address settles how long addresses are.

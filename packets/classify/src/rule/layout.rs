@@ -96,6 +96,11 @@ impl Layout {
         Layout { fields: tuple(16, 8, 40, 6) }
     }
 
+    /// That of rules whose addresses have so many bytes; of IPv4 where no rule settles it.
+    pub(super) fn of_addresses(bytes: Option<usize>) -> Self {
+        if bytes == Some(16) { Self::ipv6() } else { Self::ipv4() }
+    }
+
     /// The fields, in the order that rules list them in.
     pub fn fields(&self) -> &[Field] {
         &self.fields

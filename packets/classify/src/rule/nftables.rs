@@ -102,8 +102,7 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
         let wanted = "a filter chain at the hook forward, as nft list ruleset writes it";
         return Err(Cursor::missing(file, text, wanted));
     }
-    let layout = if bytes == Some(16) { Layout::ipv6() } else { Layout::ipv4() };
-    Ok(RuleSet { default, rules, ..RuleSet::new(layout) })
+    Ok(RuleSet { default, rules, ..RuleSet::new(Layout::of_addresses(bytes)) })
 }
 
 /// Reads the first line of a table.

@@ -262,6 +262,18 @@ impl<'a> Cursor<'a> {
         Ok(Address::V4(self.integer("an address", u32::MAX.into())? as u32))
     }
 
+    /// Takes two prefixes, two ranges of ports and a protocol. The first address of a file settles
+    /// how many `bytes` all have.
+    pub(super) fn five_fields(
+        &mut self,
+        bytes: &mut Option<usize>,
+    ) -> Result<Box<[Match]>, ParseError> {
+        let (source, source_bytes) = self.prefix(*bytes)?;
+        *bytes = Some(source_bytes);
+        let (destination, _) = self.prefix(*bytes)?;
+        Ok([source, destination, self.ports()?, self.ports()?, self.protocol()?].into())
+    }
+
     /// Takes `ADDRESS/LENGTH`, with an address of `bytes` bytes if that is settled.
     pub(super) fn prefix(&mut self, bytes: Option<usize>) -> Result<(Match, usize), ParseError> {
         self.skip_space();

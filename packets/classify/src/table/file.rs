@@ -220,7 +220,12 @@ impl Table {
     /// If the file cannot be read, or is not a whole and sound table of this version.
     pub fn open(path: &Path) -> Result<Self, TableError> {
         let file = File::open(path)?;
-        Self::from_memory(Mapping::of(&file)?, file.metadata()?.len())
+        let bytes = file.metadata()?.len();
+        // Nothing cannot be mapped.
+        if bytes == 0 {
+            return Err(TableError::NotATable);
+        }
+        Self::from_memory(Mapping::of(&file)?, bytes)
     }
 
     /// Reads a table into memory of its own.
