@@ -1,10 +1,12 @@
 //! Network namespaces for tests with real traffic: two for a forwarder to stand between, or two of
 //! which one forwards what the other sends.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -17,7 +19,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// Side A is 10.77.1.2 and side B is 10.77.2.2; each reaches the other through 10.77.N.1.
 #[derive(Debug)]
 pub struct Network {
-    name: String,
+    spaces: Spaces,
 }
 
 /// One of the two sides.
@@ -29,15 +31,6 @@ pub enum Side {
     B,
 }
 
-impl Side {
-    const fn letter(self) -> char {
-        match self {
-            Side::A => 'a',
-            Side::B => 'b',
-        }
-    }
-}
-
 impl Network {
     /// Makes them, with names that begin with `prefix` and that no other process uses.
     ///
@@ -45,11 +38,10 @@ impl Network {
     ///
     /// If there are no namespaces to be had: without root, or without `ip`.
     pub fn build(prefix: &str) -> Result<Self, String> {
-        let network = Network { name: format!("{prefix}{}", std::process::id() % 100_000) };
+        let network = Network { spaces: Spaces::make(prefix, ["a", "b"])? };
         for (side, net, other) in [(Side::A, 1, 2), (Side::B, 2, 1)] {
             let space = network.space(side);
             let (near, far) = (network.near(side), network.far(side));
-            ip(&format!("netns add {space}"))?;
             ip(&format!("link add {near} type veth peer name {far} netns {space}"))?;
             ip(&format!("link set {near} up"))?;
             let within = |command: String| ip(&format!("-n {space} {command}"));
@@ -65,7 +57,7 @@ impl Network {
 
     /// The forwarder's interface to a side.
     pub fn near(&self, side: Side) -> String {
-        format!("{}{}n", self.name, side.letter())
+        format!("{}n", self.space(side))
     }
 
     /// The Ethernet address of a side.
@@ -85,7 +77,7 @@ impl Network {
     ///
     /// If it cannot be opened.
     pub fn socket(&self, side: Side, port: u16) -> UdpSocket {
-        let opened = within(&self.space(side), || UdpSocket::bind(("0.0.0.0", port)));
+        let opened = self.within(side, || UdpSocket::bind(("0.0.0.0", port)));
         opened.expect("a socket in the namespace")
     }
 
@@ -99,23 +91,15 @@ impl Network {
         side: Side,
         work: impl FnOnce() -> io::Result<T> + Send,
     ) -> io::Result<T> {
-        within(&self.space(side), work)
+        within(self.space(side), work)?
     }
 
-    fn space(&self, side: Side) -> String {
-        format!("{}{}", self.name, side.letter())
+    fn space(&self, side: Side) -> &str {
+        self.spaces.name(side as usize)
     }
 
     fn far(&self, side: Side) -> String {
-        format!("{}{}f", self.name, side.letter())
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        for side in [Side::A, Side::B] {
-            drop(ip(&format!("netns delete {}", self.space(side))));
-        }
+        format!("{}f", self.space(side))
     }
 }
 
@@ -123,7 +107,7 @@ impl Drop for Network {
 /// them to it and takes them back.
 #[derive(Debug)]
 pub struct Router {
-    name: String,
+    spaces: Spaces,
 }
 
 /// What opens packets of any source and destination: IPv4's and IPv6's.
@@ -137,17 +121,12 @@ impl Router {
     ///
     /// If there are no namespaces to be had: without root, or without `ip`.
     pub fn build(prefix: &str) -> Result<Self, String> {
-        let router = Router { name: format!("{prefix}{}", std::process::id() % 100_000) };
+        let router = Router { spaces: Spaces::make(prefix, ["r", "s"])? };
         let (own, other) = (router.space(), router.sending_space());
-        ip(&format!("netns add {own}"))?;
-        ip(&format!("netns add {other}"))?;
-        let ends = [
-            (router.entry(), format!("{}s", router.name)),
-            (router.exit(), format!("{}t", router.name)),
-        ];
+        let ends = [(router.entry(), format!("{other}s")), (router.exit(), format!("{other}t"))];
         for ((near, far), net) in ends.iter().zip(1..) {
             ip(&format!("-n {own} link add {near} type veth peer name {far} netns {other}"))?;
-            for (space, device, host) in [(&own, near, 1), (&other, far, 2)] {
+            for (space, device, host) in [(own, near, 1), (other, far, 2)] {
                 ip(&format!("-n {space} addr add 10.77.{net}.{host}/24 dev {device}"))?;
                 ip(&format!("-n {space} addr add fd77:{net}::{host}/64 dev {device} nodad"))?;
                 ip(&format!("-n {space} link set {device} up"))?;
@@ -156,7 +135,7 @@ impl Router {
         // To the router by its entry, and back by its exit: nobody has to be asked for addresses.
         let [(entry, sending), (exit, taking)] = &ends;
         for (space, device, net, host, to) in
-            [(&other, sending, 1, 1, (&own, entry)), (&own, exit, 2, 2, (&other, taking))]
+            [(other, sending, 1, 1, (own, entry)), (own, exit, 2, 2, (other, taking))]
         {
             let line = ip(&format!("-n {} -br link show {}", to.0, to.1))?;
             let address = line.split_whitespace().nth(2).ok_or("no address")?;
@@ -167,17 +146,17 @@ impl Router {
         }
         let settings = ["ipv4/ip_forward", "ipv6/conf/all/forwarding"];
         let filters = ["all", &router.entry()].map(|of| format!("ipv4/conf/{of}/rp_filter"));
-        within(&own, || {
+        let set = || {
             let set = |name: &str, value| fs::write(format!("/proc/sys/net/{name}"), value);
             settings.iter().try_for_each(|name| set(name, "1"))?;
             filters.iter().try_for_each(|name| set(name, "0"))
-        })
-        .map_err(|error: io::Error| error.to_string())?;
+        };
+        within(own, set).flatten().map_err(|error: io::Error| error.to_string())?;
         Ok(router)
     }
 
     fn exit(&self) -> String {
-        format!("{}o", self.name)
+        format!("{}o", self.space())
     }
 
     /// Moves the calling thread, and what it starts, to the namespace that forwards.
@@ -186,7 +165,7 @@ impl Router {
     ///
     /// Those of the system call.
     pub fn enter(&self) -> io::Result<()> {
-        enter(&self.space())
+        enter(self.space())
     }
 
     /// Sends packets to be forwarded.
@@ -196,24 +175,23 @@ impl Router {
     /// If there are no raw sockets.
     pub fn sender(&self) -> Sender {
         let open = |family| {
-            let opened = within(&self.sending_space(), || {
-                Ok(socket(family, SocketType::RAW, Some(ipproto::RAW))?)
-            });
-            opened.expect("a raw socket in the namespace")
+            let open = || socket(family, SocketType::RAW, Some(ipproto::RAW));
+            let opened = within(self.sending_space(), open).expect("the namespace is there");
+            opened.expect("a raw socket")
         };
         Sender([AddressFamily::INET, AddressFamily::INET6].map(open))
     }
 
     fn entry(&self) -> String {
-        format!("{}i", self.name)
+        format!("{}i", self.space())
     }
 
-    fn space(&self) -> String {
-        format!("{}r", self.name)
+    fn space(&self) -> &str {
+        self.spaces.name(0)
     }
 
-    fn sending_space(&self) -> String {
-        format!("{}s", self.name)
+    fn sending_space(&self) -> &str {
+        self.spaces.name(1)
     }
 }
 
@@ -234,10 +212,36 @@ impl Sender {
     }
 }
 
-impl Drop for Router {
+/// Namespaces that are deleted in the end.
+#[derive(Debug)]
+pub(crate) struct Spaces(Vec<String>);
+
+impl Spaces {
+    /// Makes one for each suffix, with names that begin with `prefix` and that no other process
+    /// uses.
+    pub(crate) fn make<S: Display>(
+        prefix: &str,
+        suffixes: impl IntoIterator<Item = S>,
+    ) -> Result<Self, String> {
+        let mut spaces = Spaces(Vec::new());
+        for suffix in suffixes {
+            let name = format!("{prefix}{}{suffix}", std::process::id() % 100_000);
+            ip(&format!("netns add {name}"))?;
+            spaces.0.push(name);
+        }
+        Ok(spaces)
+    }
+
+    /// What one of them is called, by the place of its suffix.
+    pub(crate) fn name(&self, index: usize) -> &str {
+        &self.0[index]
+    }
+}
+
+impl Drop for Spaces {
     fn drop(&mut self) {
-        for space in [self.space(), self.sending_space()] {
-            drop(ip(&format!("netns delete {space}")));
+        for name in &self.0 {
+            drop(ip(&format!("netns delete {name}")));
         }
     }
 }
@@ -248,10 +252,11 @@ fn enter(space: &str) -> io::Result<()> {
     Ok(move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// Does something in a namespace.
-fn within<T: Send>(space: &str, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    let working = || enter(space).and_then(|()| work());
-    thread::scope(|scope| scope.spawn(working).join().expect("no panic"))
+/// Does `work` on a thread in a namespace.
+pub(crate) fn within<T: Send>(space: &str, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let inside = || enter(space).map(|()| work());
+    let joined = thread::scope(|scope| scope.spawn(inside).join());
+    joined.unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
 /// The next number of four bytes that arrives at a socket, if one does.
