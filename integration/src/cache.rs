@@ -1,6 +1,7 @@
 //! Stock memcached and redis: servers that begin a handshake in one thread and continue it in
 //! another, or that look at connections in ways of their own.
 
+use std::env;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,8 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustls::pki_types::ServerName;
@@ -18,10 +18,11 @@ use tempfile::TempDir;
 use widelane_bench::server::process::Process;
 use widelane_bench::server::{Identity, Key, SERVER_NAME};
 use widelane_host::counters::Counts;
+use widelane_host::programs;
 use widelane_testkit::server::free_address;
 
 use crate::misbehaving_clients;
-use crate::server::{find_program, widelane};
+use crate::server::widelane;
 
 /// A kind of cache, with what it is asked and what it answers.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,8 @@ impl Cache {
     ///
     /// If Widelane was not built, or the cache does not come up.
     pub fn start(self, key: Key) -> Result<Option<Running>> {
-        let Some(program) = find_program(self.program()) else { return Ok(None) };
+        let search = programs::search_path(env::var_os("PATH"));
+        let Some(program) = programs::find(self.program(), &search) else { return Ok(None) };
         let directory = tempfile::tempdir()?;
         let identity = Identity::make(key, directory.path())?;
         let address = free_address();
@@ -59,10 +61,11 @@ impl Cache {
         command.arg("run").arg("--counters-dir").arg(counters).arg("--").arg(program);
         command.args(self.options(address, &identity, directory.path()));
         let log = directory.path().join("output.log");
-        let process = Process::start(command, &[], log).context("cannot start the cache")?;
-        let mut running = Running { cache: self, process, address, identity, directory };
-        running.wait_until_ready()?;
-        Ok(Some(running))
+        let mut process = Process::start(command, &[], log).context("cannot start the cache")?;
+        process
+            .wait_until(PATIENCE, || TcpStream::connect(address).is_ok())
+            .with_context(|| format!("{self:?}: {}", process.log()))?;
+        Ok(Some(Running { cache: self, process, address, identity, directory }))
     }
 
     fn program(self) -> &'static str {
@@ -145,17 +148,6 @@ impl Running {
     /// The last lines that it wrote.
     pub fn log(&self) -> String {
         self.process.log()
-    }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.address).is_err() {
-            let ended = self.process.ended();
-            ensure!(ended.is_none(), "{:?} ended at once: {}", self.cache, self.log());
-            ensure!(Instant::now() < deadline, "{:?} does not listen: {}", self.cache, self.log());
-            sleep(Duration::from_millis(20));
-        }
-        Ok(())
     }
 }
 

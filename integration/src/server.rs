@@ -1,5 +1,6 @@
 //! A stock server with several workers under `widelane run`, and its upkeep.
 
+use std::env;
 use std::fs::{self, Permissions};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -15,6 +16,7 @@ use tempfile::TempDir;
 use widelane_bench::server::process::Process;
 use widelane_bench::server::{Identity, Key};
 use widelane_host::counters::Counts;
+use widelane_host::programs;
 use widelane_testkit::server::{free_address, nginx_files};
 
 use crate::hardship::{Disk, Hardship};
@@ -91,7 +93,8 @@ impl Server {
         groups: &str,
         disk: impl FnOnce(&Path) -> Result<Option<Disk>>,
     ) -> Result<Option<Self>> {
-        let Some(program) = find_program(kind.program()) else { return Ok(None) };
+        let search = programs::search_path(env::var_os("PATH"));
+        let Some(program) = programs::find(kind.program(), &search) else { return Ok(None) };
         let directory = tempfile::tempdir()?;
         let identities = keys
             .iter()
@@ -118,8 +121,9 @@ impl Server {
             Kind::Haproxy => command.arg("-W").arg("-f").arg(&configuration),
         };
         let log = directory.path().join("output.log");
-        let process = Process::start(command, &[], log).context("cannot start the server")?;
-        let mut server = Server {
+        let mut process = Process::start(command, &[], log).context("cannot start the server")?;
+        let waited = process.wait_until(PATIENCE, || TcpStream::connect(address).is_ok());
+        let server = Server {
             kind,
             workers,
             program,
@@ -130,7 +134,7 @@ impl Server {
             disk,
             directory,
         };
-        server.wait_until_ready()?;
+        waited.with_context(|| format!("{kind:?}: {}", server.log()))?;
         Ok(Some(server))
     }
 
@@ -265,18 +269,6 @@ impl Server {
         };
         errors.lines().filter(alarming).map(str::to_owned).collect()
     }
-
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(self.address).is_err() {
-            if let Some(status) = self.process.ended() {
-                bail!("{:?} ended at once ({status}): {}", self.kind, self.process.log());
-            }
-            ensure!(Instant::now() < deadline, "{:?} does not listen: {}", self.kind, self.log());
-            sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
 }
 
 impl Kind {
@@ -384,26 +376,21 @@ fn groups(natively: bool) -> &'static str {
     if natively { "X25519:P-256:P-384" } else { "X25519MLKEM768:X25519:P-256:P-384" }
 }
 
-/// The `widelane` program beside the running test: `target/release/widelane`.
+/// The `widelane` program of the running test's profile, such as `target/quick/widelane`.
 ///
 /// # Errors
 ///
 /// If it was not built.
 pub fn widelane() -> Result<PathBuf> {
-    let test = std::env::current_exe()?;
+    let test = env::current_exe()?;
     let directory = test.parent().and_then(Path::parent).context("the test has no directory")?;
     let program = directory.join("widelane");
-    ensure!(program.is_file(), "{} is missing: run `cargo build --release`", program.display());
+    ensure!(
+        program.is_file(),
+        "{} is missing: run `cargo build` in the profile of this test",
+        program.display()
+    );
     Ok(program)
-}
-
-pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let directories = std::env::split_paths(&path);
-    let mut files = directories
-        .chain(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from))
-        .map(|directory| directory.join(name));
-    files.find(|file| file.is_file())
 }
 
 /// What nginx says of killed workers and of [`crate::hardship::Hardship`]s.

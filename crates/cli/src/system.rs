@@ -16,15 +16,11 @@ use rustix::fs::{Mode, OFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use widelane_cpu::Policy;
 use widelane_cpu::policy::{self, Inputs, LaneCpus, Resolved};
-
-/// Directories where servers live that are not always in a user's `PATH`.
-const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+use widelane_host::programs;
 
 /// Where programs are looked for, in order: the `PATH`, then where servers live.
 pub fn search_path() -> Vec<PathBuf> {
-    let mut directories = path();
-    directories.extend(SYSTEM_DIRECTORIES.map(PathBuf::from));
-    directories
+    programs::search_path(env::var_os("PATH"))
 }
 
 /// The directories of the `PATH`: none where it is not set. An empty one would name the current

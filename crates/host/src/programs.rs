@@ -1,5 +1,6 @@
 //! Programs that are installed, and what they say about themselves.
 
+use std::env;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,13 @@ pub fn find(name: impl AsRef<Path>, search: &[PathBuf]) -> Option<PathBuf> {
         path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
     };
     search.iter().map(|directory| directory.join(&name)).find(is_program)
+}
+
+/// Where programs are looked for, in order: the directories of `path`, as the variable of this name
+/// has them, then where servers are installed, which is not in every user's `PATH`.
+pub fn search_path(path: Option<OsString>) -> Vec<PathBuf> {
+    let named = path.iter().flat_map(env::split_paths);
+    named.chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from)).collect()
 }
 
 /// Version of nginx, as it reports it: `1.22.1`.

@@ -9,8 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -149,12 +148,9 @@ impl Server {
         };
         command.arg("-p").arg(directory.path()).arg("-c").arg(&configuration);
         let mut process = Process::start(command, &[], directory.path().join("log"))?;
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_err() {
-            ensure!(process.ended().is_none(), "nginx ended: {}", process.log());
-            ensure!(Instant::now() < deadline, "nginx does not listen: {}", process.log());
-            sleep(Duration::from_millis(20));
-        }
+        process
+            .wait_until(PATIENCE, || TcpStream::connect(address).is_ok())
+            .with_context(|| format!("nginx: {}", process.log()))?;
         Ok(Server { process, address, _directory: directory })
     }
 

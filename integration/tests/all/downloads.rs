@@ -2,7 +2,7 @@
 //! the provider's ciphers carry them, in the room that the policy leaves open and in no other.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use widelane_cpu::Room;
 use widelane_crypto::aead::{Aead, Algorithm};
 use widelane_crypto::cbc_hmac::{self, CbcHmac, Mode};
 use widelane_host::counters::Counts;
+use widelane_host::programs::search_path;
 use widelane_integration::server::widelane;
 use widelane_loadgen::{Cipher, Group, Load, Pattern, TlsVersion, Work, run};
 use widelane_testkit::rooms::{outruns_openssl, policy_here};
@@ -38,7 +39,7 @@ const SUITES: [(TlsVersion, Cipher, Option<CipherKind>); 6] = [
 
 #[test]
 fn downloads_come_whole_through_the_providers_ciphers() -> Result<()> {
-    let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
+    let search = search_path(std::env::var_os("PATH"));
     let programs = Programs::search(widelane()?, None, &search);
     let kinds = programs.servers();
     assert_ne!(kinds, [ServerKind::Embedded], "install nginx and HAProxy");

@@ -17,6 +17,7 @@ use widelane_bench::machine::describe;
 use widelane_bench::programs::Programs;
 use widelane_bench::server::Key;
 use widelane_cpu::policy::{self, Inputs};
+use widelane_host::programs::search_path;
 use widelane_integration::misbehaving_clients::{Clients, Failure};
 use widelane_integration::processes::{Holdings, children};
 use widelane_integration::record::{Record, Sample, results};
@@ -79,7 +80,7 @@ fn servers_stay_as_they_are() -> Result<()> {
 
 /// Where it runs, under which policy.
 fn machine() -> Result<Machine> {
-    let search = ["/usr/sbin", "/usr/bin"].map(PathBuf::from);
+    let search = search_path(std::env::var_os("PATH"));
     Ok(describe(
         &Programs::search(widelane()?, None, &search),
         &policy::resolve(&Inputs::of_environment())?,

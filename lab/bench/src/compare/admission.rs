@@ -105,6 +105,7 @@ fn visit(
 pub mod tests {
     use std::path::PathBuf;
 
+    use widelane_host::programs::search_path;
     use widelane_loadgen::{Cipher, Group, TlsVersion};
 
     use super::super::window::Cpus;
@@ -155,7 +156,7 @@ pub mod tests {
         version: TlsVersion,
         known: impl Fn(&Clients) -> Option<PathBuf>,
     ) -> Result<(), CompareError> {
-        let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
+        let search = search_path(std::env::var_os("PATH"));
         let programs = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &search);
         let mut testbed = Testbed::open(programs, &[], None).unwrap();
         let identities = [Identity::make(Key::EcdsaP256, testbed.directory()).unwrap()];

@@ -242,6 +242,7 @@ mod tests {
     use std::time::Duration;
 
     use nix::sys::signal::{Signal, killpg};
+    use widelane_host::programs::search_path;
     use widelane_loadgen::{Cipher, Missed, Tally};
 
     use super::super::admission::tests::{SCENARIO, plan};
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn a_search_tells_that_the_server_has_died() {
         const BYTES: u64 = 1 << 20;
-        let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
+        let search = search_path(std::env::var_os("PATH"));
         let programs = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &search);
         let mut testbed = Testbed::open(programs, &[], None).unwrap();
         testbed.serve_content(&[BYTES], None).unwrap();

@@ -170,7 +170,7 @@ fn launch(
     let log = directory.join(format!("{name}.log"));
     let mut process = Process::start(command, cpus, log)
         .map_err(|source| ServerError::Start { program: name.to_owned(), source })?;
-    process.wait_until(name, socket.display(), || UnixStream::connect(socket).is_ok())?;
+    process.wait_to_listen(name, socket.display(), || UnixStream::connect(socket).is_ok())?;
     Ok(process)
 }
 

@@ -28,6 +28,17 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Lines of a server's log that an error quotes.
 const LOG_LINES: usize = 12;
 
+/// Why a server is not ready.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReady {
+    /// It has ended.
+    #[error("it ended at once ({0})")]
+    Ended(ExitStatus),
+    /// It runs, and does not listen.
+    #[error("it does not listen")]
+    Deaf,
+}
+
 /// A running server with all its processes.
 pub struct Process {
     child: Child,
@@ -70,38 +81,56 @@ impl Process {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    /// Waits until it `listens` at `place`, what is called `server`.
+    /// Waits until the server that is called `server` listens at `place`.
     ///
     /// # Errors
     ///
     /// [`ServerError::NotStarted`] where it ends before, [`ServerError::NotReady`] where it takes
     /// too long.
-    pub fn wait_until(
+    pub(super) fn wait_to_listen(
         &mut self,
         server: &str,
         place: impl fmt::Display,
         listens: impl Fn() -> bool,
     ) -> Result<(), ServerError> {
-        let end = Instant::now() + READY_PATIENCE;
-        let server = server.to_owned();
-        loop {
-            if let Some(status) = self.ended() {
-                return Err(ServerError::NotStarted { server, status, log: self.log() });
+        self.wait_until(READY_PATIENCE, listens).map_err(|error| {
+            let (server, place, log) = (server.to_owned(), place.to_string(), self.log());
+            match error {
+                NotReady::Ended(status) => ServerError::NotStarted { server, status, log },
+                NotReady::Deaf => ServerError::NotReady { server, place, log },
             }
-            if listens() {
-                return Ok(());
-            }
-            if Instant::now() >= end {
-                let place = place.to_string();
-                return Err(ServerError::NotReady { server, place, log: self.log() });
-            }
-            sleep(Duration::from_millis(10));
-        }
+        })
     }
 
     /// The exit status, if the server has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until the server is ready.
+    ///
+    /// # Errors
+    ///
+    /// If it ends, or takes too long.
+    pub fn wait_until(
+        &mut self,
+        patience: Duration,
+        is_ready: impl Fn() -> bool,
+    ) -> Result<(), NotReady> {
+        let end = Instant::now() + patience;
+        loop {
+            // First: where it listens, another server may answer.
+            if let Some(status) = self.ended() {
+                return Err(NotReady::Ended(status));
+            }
+            if is_ready() {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(NotReady::Deaf);
+            }
+            sleep(Duration::from_millis(10));
+        }
     }
 
     /// The last lines that the server wrote.
@@ -185,15 +214,17 @@ mod tests {
     fn tells_how_a_process_ended_and_what_it_said() {
         let directory = tempfile::tempdir().unwrap();
         let mut process = start("echo cannot; exit 3", directory.path());
-        let end = Instant::now() + Duration::from_secs(10);
-        let status = loop {
-            if let Some(status) = process.ended() {
-                break status;
-            }
-            assert!(Instant::now() < end);
-            sleep(Duration::from_millis(5));
-        };
-        assert_eq!(status.code(), Some(3));
+        let waited = process.wait_until(Duration::from_secs(10), || false);
+        assert!(matches!(waited, Err(NotReady::Ended(status)) if status.code() == Some(3)));
         assert_eq!(process.log(), "cannot");
+    }
+
+    #[test]
+    fn tells_that_a_process_is_not_ready_in_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = start("exec sleep 600", directory.path());
+        let waited = process.wait_until(Duration::from_millis(20), || false);
+        assert!(matches!(waited, Err(NotReady::Deaf)));
+        process.wait_until(Duration::ZERO, || true).unwrap();
     }
 }

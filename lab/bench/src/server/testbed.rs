@@ -218,7 +218,7 @@ impl Testbed {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut process = Process::start(command, &self.workers.cpus, directory.join("log"))
             .map_err(|source| ServerError::Start { program, source })?;
-        process.wait_until(&name, address, || TcpStream::connect(address).is_ok())?;
+        process.wait_to_listen(&name, address, || TcpStream::connect(address).is_ok())?;
         let counters = is_ours.then(|| directory.join(COUNTERS));
         let pids = self.application.as_ref().map(Application::pids);
         let companions = pids.into_iter().flatten().collect();

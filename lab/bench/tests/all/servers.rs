@@ -18,10 +18,11 @@ use widelane_bench::server::{
     GROUPS, Identity, Key, Processes, SERVER_NAME, Server, ServerError, ServerKind, Subject,
     Testbed,
 };
+use widelane_host::programs::search_path;
 use widelane_loadgen::{Cipher, Group, Load, LoadError, Pattern, TlsVersion, Work, run};
 
 fn programs() -> Programs {
-    let search = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from);
+    let search = search_path(std::env::var_os("PATH"));
     let programs = Programs::search(PathBuf::from("/nonexistent/widelane"), None, &search);
     assert!(programs.nginx.is_some(), "install nginx");
     assert!(programs.haproxy.is_some(), "install haproxy");
