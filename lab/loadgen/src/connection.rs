@@ -144,7 +144,7 @@ impl Connection {
         slot: usize,
         shared: &mut Shared,
     ) -> Result<(), Failure> {
-        debug_assert!(self.is_idle() && self.unread.is_empty() && self.unsent.is_empty());
+        assert!(self.is_idle() && self.unread.is_empty() && self.unsent.is_empty());
         self.phase = Phase::Connecting;
         let now = Instant::now();
         self.times = Some(Times::of(due, now));

@@ -166,7 +166,7 @@ impl Connection {
         slot: usize,
         shared: &mut Shared,
     ) -> Result<(), Failure> {
-        debug_assert!(self.is_idle() && self.connection.is_none());
+        assert!(self.is_idle() && self.connection.is_none());
         self.phase = Phase::Handshaking;
         let now = Instant::now();
         self.times = Some(Times::of(due, now));
