@@ -2,12 +2,13 @@
 //! a fork.
 #![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
 
-use std::io;
 use std::os::unix;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, OnceLock};
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use widelane_bridge::counters::{Counters, OperationKind};
 use widelane_reserve::uncancelled;
 use widelane_vault::fork_generation;
@@ -99,10 +100,8 @@ pub(crate) fn watch_forks() {
 
 /// Whether there is no such process. `/proc` may hide those of other users (`hidepid`).
 pub(crate) fn has_ended(pid: u32) -> bool {
-    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else { return true };
-    // SAFETY: signal 0 reaches no process; the kernel only looks for it.
-    let missing = unsafe { libc::kill(pid, 0) } != 0;
-    missing && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_none_or(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
 /// Makes what the calling thread keeps: its variables and its large stack; and in a server the
