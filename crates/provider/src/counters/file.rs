@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
 
+use rustix::process::{Resource, geteuid, getrlimit};
 use widelane_bridge::counters::{
     COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, COUNTERS_MAGIC, COUNTERS_VERSION, Counters,
 };
@@ -60,8 +61,7 @@ fn off_until_ns(path: &Path, pid: u32) -> Option<u64> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let mut file = File::options().read(true).custom_flags(flags).open(path).ok()?;
     let metadata = file.metadata().ok()?;
-    // SAFETY: no arguments.
-    let is_trusted = [0, unsafe { libc::geteuid() }].contains(&metadata.uid());
+    let is_trusted = [0, geteuid().as_raw()].contains(&metadata.uid());
     if !is_trusted || !metadata.is_file() || metadata.len() != COUNTERS_FILE_BYTES as u64 {
         return None;
     }
@@ -93,10 +93,8 @@ fn name(file: &Path, dir: &Path, id: u32) -> io::Result<()> {
 ///
 /// Beyond the limit of file size the system would not only refuse it, but end the process.
 fn reserve(file: &File) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for a limit.
-    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-    if is_known && limit.rlim_cur < COUNTERS_FILE_BYTES as u64 {
+    let limit = getrlimit(Resource::Fsize).current;
+    if limit.is_some_and(|limit| limit < COUNTERS_FILE_BYTES as u64) {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     file.set_len(COUNTERS_FILE_BYTES as u64)?;
