@@ -4,11 +4,12 @@
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use rustix::event::{EventfdFlags, eventfd};
 use widelane_ossl_sys::core::{AsyncJob, AsyncWaitCtx};
 use widelane_ossl_sys::{AsyncCallback, Libcrypto};
 use widelane_reserve::uncancelled;
@@ -237,10 +238,7 @@ fn raise(mut event: &File) {
 }
 
 fn new_event() -> Option<File> {
-    // SAFETY: makes a descriptor.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    // SAFETY: a new descriptor that nobody else has.
-    (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok().map(File::from)
 }
 
 /// Its address is the name of our entry in wait contexts.
