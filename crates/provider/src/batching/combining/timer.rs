@@ -2,7 +2,10 @@
 #![allow(unsafe_code, reason = "makes timers and sets them")]
 
 use std::ffi::c_int;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::{io, ptr};
+
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 
 /// Makes a timer readable, and wakes whoever waits for it by edge-triggered epoll. Unlike a write
 /// to an eventfd or a socket this never blocks and never fails for want of room, whatever another
@@ -53,19 +56,12 @@ fn mark() -> c_int {
 
 /// Makes a timer that never runs.
 pub(super) fn new_event() -> io::Result<c_int> {
-    // SAFETY: makes a descriptor.
-    let event = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
-    if event < 0 {
+    let event = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+    // SAFETY: made above.
+    if unsafe { libc::fcntl(event.as_raw_fd(), F_SETSIG, mark()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: made above.
-    if unsafe { libc::fcntl(event, F_SETSIG, mark()) } != 0 {
-        let error = io::Error::last_os_error();
-        // SAFETY: made above.
-        unsafe { libc::close(event) };
-        return Err(error);
-    }
-    Ok(event)
+    Ok(event.into_raw_fd())
 }
 
 /// Whether a descriptor is still one of our timers: a worker may have closed those that it has
