@@ -15,6 +15,7 @@ mod timer;
 
 use std::ffi::c_int;
 use std::io;
+use std::os::fd::IntoRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -189,7 +190,7 @@ impl WorkerGeneration {
         // SAFETY: as above, and nobody else knows it yet.
         let lane = unsafe { &mut (*new).lane };
         match (started, lane) {
-            (Ok(lifeline), Some(lane)) => lane.lifeline = lifeline,
+            (Ok(lifeline), Some(lane)) => lane.lifeline = lifeline.into_raw_fd(),
             (Err(error), lane) => {
                 say(&format!("no lane process: {error}; workers make their own signatures"));
                 *lane = None;

@@ -194,8 +194,7 @@ fn the_program_has_no_child_to_wait_for_because_of_a_lane_process() {
         // SAFETY: asks for the status of any child, and gets none.
         let waited = unsafe { libc::waitpid(-1, ptr::null_mut(), 0) };
         let has_none = io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD);
-        // SAFETY: opened by `start`.
-        unsafe { libc::close(lifeline) };
+        drop(lifeline);
         waited == -1 && has_none
     });
 }

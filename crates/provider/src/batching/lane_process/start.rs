@@ -9,12 +9,22 @@
 #![allow(unsafe_code, reason = "clones processes, closes descriptors, pins and names processes")]
 
 use std::ffi::{CStr, c_int, c_long};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use std::{fs, io, mem, ptr};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getppid, kill_process, pidfd_open, set_parent_process_death_signal,
+    setsid,
+};
+use rustix::thread::set_name;
 use widelane_bridge::counters::OperationKind;
 use widelane_cpu::Room;
 
@@ -29,11 +39,11 @@ use crate::errors::say;
 use crate::process;
 
 /// A lane process that ran for less time than this is restarted only after this time.
-const PAUSE_MS: u16 = 200;
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// After this time one is started again that was of no use: the system may allow it its CPUs by
 /// then.
-const PAUSE_OF_USELESS_MS: u16 = 5_000;
+const PAUSE_OF_USELESS: Duration = Duration::from_secs(5);
 
 /// The status of a lane process that is of no use.
 const USELESS: c_int = 2;
@@ -47,7 +57,7 @@ const LANE_PROCESS: &CStr = c"widelane-lanes";
 ///
 /// # Errors
 /// A text that says why it was not started.
-pub(crate) fn start(generation: &'static WorkerGeneration) -> Result<c_int, String> {
+pub(crate) fn start(generation: &'static WorkerGeneration) -> Result<OwnedFd, String> {
     let is_batch = |(lanes, room): &(usize, Room)| *lanes > 1 && config().lane_process.has(*room);
     if !kinds::kernels(OperationKind::Rsa2048).iter().any(is_batch) {
         return Err("no room with lanes is open to RSA".to_owned());
@@ -65,14 +75,16 @@ pub(crate) fn start(generation: &'static WorkerGeneration) -> Result<c_int, Stri
         }
     }
     let user = config().lane_user.as_ref().map(|user| User::named(user.name())).transpose()?;
-    let [lifeline, held] = pipe().map_err(|error| format!("no pipe to it: {error}"))?;
+    let pipe = pipe_with(PipeFlags::CLOEXEC);
+    let (lifeline, held) = pipe.map_err(|error| format!("no pipe to it: {error}"))?;
     let mask = Mask::block_all();
     let status = match clone(0) {
         0 => {
             let supervisor = clone(0);
             if supervisor == 0 {
                 // Error: it has panicked, and said so.
-                let _ = catch_unwind(AssertUnwindSafe(|| supervise(generation, lifeline, user)));
+                let supervise = || supervise(generation, &lifeline, user);
+                let _ = catch_unwind(AssertUnwindSafe(supervise));
             }
             exit(c_int::from(supervisor < 0))
         }
@@ -80,9 +92,7 @@ pub(crate) fn start(generation: &'static WorkerGeneration) -> Result<c_int, Stri
         _ => None,
     };
     mask.restore();
-    close(lifeline);
     if !status.is_some_and(|status| status.success()) {
-        close(held);
         return Err("the system allows no further process".to_owned());
     }
     Ok(held)
@@ -90,8 +100,9 @@ pub(crate) fn start(generation: &'static WorkerGeneration) -> Result<c_int, Stri
 
 /// Starts the lane process, and starts it again when it has ended, until `lifeline` closes. Both
 /// run as `user`, if there is one.
-fn supervise(generation: &'static WorkerGeneration, lifeline: c_int, user: Option<User>) {
-    become_other(SUPERVISOR, generation.descriptors().chain([lifeline]).collect());
+fn supervise(generation: &'static WorkerGeneration, lifeline: &OwnedFd, user: Option<User>) {
+    let kept = generation.descriptors().chain([lifeline.as_raw_fd()]);
+    become_other(SUPERVISOR, kept.collect());
     if let Some(Err(error)) = user.map(User::assume) {
         generation.lane_process_has_ended();
         return say(&format!(
@@ -104,13 +115,13 @@ fn supervise(generation: &'static WorkerGeneration, lifeline: c_int, user: Optio
         let own = std::process::id();
         let child = clone(c_long::from(libc::SIGCHLD));
         if child == 0 {
-            close(lifeline);
+            close(lifeline.as_raw_fd());
             let served = catch_unwind(AssertUnwindSafe(|| run(generation, own)));
             exit(if served.is_ok() { USELESS } else { 1 });
         }
         if child < 0 && !is_first {
             // The system allows no further process for now.
-            if wait_for(lifeline, NOTHING, PAUSE_MS.into()).is_some() {
+            if wait_for(lifeline, None, Some(PAUSE)).is_some() {
                 return;
             }
             continue;
@@ -128,17 +139,17 @@ fn supervise(generation: &'static WorkerGeneration, lifeline: c_int, user: Optio
         };
         is_first = false;
         // What only this process can say of the other one's end has to be said soon.
-        let soon = wait_for(lifeline, ended, PAUSE_MS.into());
+        let soon = wait_for(lifeline, Some(&ended), Some(PAUSE));
         let over = soon.or_else(|| {
             stop_speaking(generation);
-            wait_for(lifeline, ended, -1)
+            wait_for(lifeline, Some(&ended), None)
         });
-        if over == Some(lifeline) {
+        if over == Some(End::OfWorkers) {
             // It ends with this process.
             return;
         }
         let status = wait(child);
-        close(ended);
+        drop(ended);
         generation.lane_process_has_ended();
         if status.and_then(|status| status.signal()) == Some(libc::SIGSYS) {
             return say(
@@ -148,9 +159,8 @@ fn supervise(generation: &'static WorkerGeneration, lifeline: c_int, user: Optio
         }
         stop_speaking(generation);
         let is_useless = status.and_then(|status| status.code()) == Some(USELESS);
-        let pause_ms = if is_useless { PAUSE_OF_USELESS_MS } else { PAUSE_MS };
-        if (is_useless || soon.is_some()) && wait_for(lifeline, NOTHING, pause_ms.into()).is_some()
-        {
+        let pause = if is_useless { PAUSE_OF_USELESS } else { PAUSE };
+        if (is_useless || soon.is_some()) && wait_for(lifeline, None, Some(pause)).is_some() {
             return;
         }
     }
@@ -161,10 +171,9 @@ fn run(generation: &'static WorkerGeneration, parent: u32) {
     process::begin_child();
     choosing::begin_lane_process();
     process::counts_by_itself();
-    // SAFETY: a number.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    // SAFETY: no arguments.
-    if u32::try_from(unsafe { libc::getppid() }) != Ok(parent) {
+    // Error: there is none for such a number.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid().is_none_or(|now| now.as_raw_pid().cast_unsigned() != parent) {
         return;
     }
     name(LANE_PROCESS);
@@ -191,8 +200,8 @@ fn run(generation: &'static WorkerGeneration, parent: u32) {
 /// Gives up what belongs to the program whose copy this process is: its signals, its terminal, its
 /// descriptors but for `kept` and standard error, and its name.
 fn become_other(called: &CStr, kept: Vec<c_int>) {
-    // SAFETY: no arguments.
-    unsafe { libc::setsid() };
+    // Error: it leads a session of its own already.
+    let _ = setsid();
     signals::ignore_requests();
     close_all_but(kept);
     title();
@@ -280,8 +289,8 @@ fn arguments() -> Option<(usize, usize)> {
 }
 
 fn name(name: &CStr) {
-    // SAFETY: a C string.
-    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    // Error: a filter of system calls; then it keeps the server's name.
+    let _ = set_name(name);
 }
 
 /// Keeps this process on some CPUs; whether the system allows it all of them.
@@ -330,15 +339,6 @@ fn threads() -> io::Result<usize> {
     Ok(fs::read_dir("/proc/self/task")?.count())
 }
 
-fn pipe() -> io::Result<[c_int; 2]> {
-    let mut ends = [-1; 2];
-    // SAFETY: room for two descriptors.
-    match unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } {
-        0 => Ok(ends),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// A copy of this process: 0 in the copy, −1 if there is none. The handlers for forks are not run:
 /// they are for children in which the program goes on.
 fn clone(exit_signal: c_long) -> c_int {
@@ -356,33 +356,38 @@ fn wait(child: c_int) -> Option<ExitStatus> {
 }
 
 fn kill(child: c_int) {
-    // SAFETY: numbers; the child was not waited for.
-    unsafe { libc::kill(child, libc::SIGKILL) };
+    // Error: it has ended.
+    let _ = Pid::from_raw(child).map(|child| kill_process(child, Signal::KILL));
 }
 
 /// A descriptor that becomes readable when a child has ended.
-fn process_descriptor(child: c_int) -> Option<c_int> {
-    // SAFETY: numbers.
-    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, child, 0) };
-    c_int::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)
+fn process_descriptor(child: c_int) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(child)?, PidfdFlags::empty()).ok()
 }
 
-/// In place of a descriptor: `poll` skips it.
-const NOTHING: c_int = -1;
+/// What the supervisor waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// All other processes have closed the lifeline.
+    OfWorkers,
+    OfLaneProcess,
+}
 
 /// Waits until all other processes have closed `lifeline`, or `ended` is readable; nothing if the
 /// time ends before. What others write to the lifeline does not matter.
-fn wait_for(lifeline: c_int, ended: c_int, timeout_ms: c_int) -> Option<c_int> {
-    let question = |fd, events| libc::pollfd { fd, events, revents: 0 };
-    let mut asked = [question(lifeline, 0), question(ended, libc::POLLIN)];
-    loop {
-        // SAFETY: two questions.
-        let count = unsafe { libc::poll(asked.as_mut_ptr(), 2, timeout_ms) };
-        if count >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            break;
-        }
+fn wait_for(lifeline: &OwnedFd, ended: Option<&OwnedFd>, timeout: Option<Duration>) -> Option<End> {
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    let mut asked = [
+        PollFd::new(lifeline, PollFlags::empty()),
+        PollFd::new(ended.unwrap_or(lifeline), ended.map_or(PollFlags::empty(), |_| PollFlags::IN)),
+    ];
+    while poll(&mut asked, timeout.as_ref()) == Err(Errno::INTR) {}
+    let is_over = |asked: &PollFd| !asked.revents().is_empty();
+    match asked.each_ref().map(is_over) {
+        [true, _] => Some(End::OfWorkers),
+        [false, true] => Some(End::OfLaneProcess),
+        [false, false] => None,
     }
-    asked.iter().find(|asked| asked.revents != 0).map(|asked| asked.fd)
 }
 
 /// Ends this process without the program's handlers.
@@ -397,13 +402,11 @@ mod tests {
 
     #[test]
     fn a_byte_that_a_worker_writes_does_not_end_the_lane_process() {
-        let [lifeline, held] = pipe().expect("descriptors");
-        // SAFETY: a byte.
-        assert_eq!(unsafe { libc::write(held, [1_u8].as_ptr().cast(), 1) }, 1);
-        assert_eq!(wait_for(lifeline, NOTHING, 0), None);
-        close(held);
-        assert_eq!(wait_for(lifeline, NOTHING, -1), Some(lifeline));
-        close(lifeline);
+        let (lifeline, held) = pipe_with(PipeFlags::CLOEXEC).expect("descriptors");
+        assert_eq!(rustix::io::write(&held, &[1]), Ok(1));
+        assert_eq!(wait_for(&lifeline, None, Some(Duration::ZERO)), None);
+        drop(held);
+        assert_eq!(wait_for(&lifeline, None, None), Some(End::OfWorkers));
     }
 
     #[test]
