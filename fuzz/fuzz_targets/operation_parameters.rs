@@ -1,4 +1,5 @@
-//! Parameters of operations with keys, ciphers and key derivations, of our provider and of the default one.
+//! Parameters of operations with keys, ciphers and key derivations, of our provider and of the
+//! default one.
 #![no_main]
 
 #[allow(dead_code, unused_imports, reason = "others use the rest")]

@@ -24,6 +24,7 @@
 //! 6. A connection freed while parked: the runtime calls [`ProviderHooks::cancel`], then resumes
 //!    the fibre once, off the wire, so that it runs to its end. In a process that forked meanwhile
 //!    the request may be gone; then the fibre is dropped with its stack.
+#![allow(unsafe_code, reason = "types of functions that are called through C")]
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -1,4 +1,5 @@
 //! Blocks of one size, each given out whole.
+#![allow(unsafe_code, reason = "blocks that threads share")]
 
 use std::alloc::Layout;
 use std::cell::UnsafeCell;

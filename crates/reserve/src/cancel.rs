@@ -1,4 +1,5 @@
 //! Threads that a program may cancel (`pthread_cancel`).
+#![allow(unsafe_code, reason = "calls of C")]
 
 use std::ffi::c_int;
 use std::ptr;

@@ -1,4 +1,5 @@
 //! Memory from the kernel, in mappings of its own.
+#![allow(unsafe_code, reason = "memory from the kernel")]
 
 use std::io;
 use std::ops::{Deref, DerefMut};

@@ -1,4 +1,5 @@
 //! Messages to the operator on standard error, some of which a server writes once.
+#![allow(unsafe_code, reason = "calls of C")]
 
 use std::io::Write;
 use std::mem::MaybeUninit;

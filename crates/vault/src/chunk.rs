@@ -1,4 +1,5 @@
 //! Mappings, divided into places of one size.
+#![allow(unsafe_code, reason = "memory from the kernel")]
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

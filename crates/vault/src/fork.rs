@@ -1,6 +1,7 @@
 //! What distinguishes a forked child from its parent: memory that the kernel empties in the child,
 //! whatever call forked it. The number of a process does not: in a PID namespace of its own, a
 //! child may have the same as its parent.
+#![allow(unsafe_code, reason = "memory from the kernel")]
 
 #[cfg(test)]
 use std::panic::{self, AssertUnwindSafe, catch_unwind};

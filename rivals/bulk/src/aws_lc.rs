@@ -9,7 +9,8 @@ use crate::kem;
 
 crate::ring_like::work!(aws_lc_rs, &AES_192_GCM, "no AES-CBC with HMAC by aws-lc-rs");
 
-/// How it does a task of ML-KEM, with random bytes of its own; encapsulation takes the bytes of a key.
+/// How it does a task of ML-KEM, with random bytes of its own; encapsulation takes the bytes of a
+/// key.
 pub fn ml_kem(task: kem::Task) -> Result<Work, String> {
     let set: &'static Algorithm = match task.set {
         512 => &ML_KEM_512,

@@ -35,8 +35,9 @@ pub fn work(task: &Task) -> Result<Work, String> {
     }
 }
 
-/// How it does a task of ML-KEM-768, with random bytes of its own; encapsulation takes the bytes of a
-/// key. A key is for one decapsulation, so that those that are timed go by what its own tests use.
+/// How it does a task of ML-KEM-768, with random bytes of its own; encapsulation takes the bytes of
+/// a key. A key is for one decapsulation, so that those that are timed go by what its own tests
+/// use.
 pub fn ml_kem(task: kem::Task) -> Result<Work, String> {
     if task.set != 768 {
         return Err("ML-KEM-768 only".to_owned());

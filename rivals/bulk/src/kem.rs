@@ -1,7 +1,7 @@
 //! ML-KEM: what `widelane speed` has of keys and ciphertexts, and how the libraries do it.
 //!
-//! The keys are those that `widelane speed` makes of its seeds. libcrux makes them here for all, and
-//! takes the random bytes that ours is given; the others draw their own.
+//! The keys are those that `widelane speed` makes of its seeds. libcrux makes them here for all,
+//! and takes the random bytes that ours is given; the others draw their own.
 
 use crate::task::Work;
 

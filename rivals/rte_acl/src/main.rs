@@ -3,11 +3,12 @@
 //! `widelane-rival-rte-acl RULES FLOWS CPU` answers one line of JSON when the table is built, and
 //! one for every line on standard input:
 //!
-//! - `time ALGORITHM BURST PASSES`: nanoseconds per lookup in the fastest of the passes over all flows
+//! - `time ALGORITHM BURST PASSES`: nanoseconds per lookup in the fastest of the passes over all
+//!   flows
 //! - `results ALGORITHM`: for every flow, the line of its rule counted from 1, or 0
 //!
-//! With `WIDELANE_RTE_ACL_PAGES=large`, tables lie in pages of 2 MiB, of which the machine must have
-//! set some aside (`sysctl vm.nr_hugepages=512`); they are not counted in what a build takes.
+//! With `WIDELANE_RTE_ACL_PAGES=large`, tables lie in pages of 2 MiB, of which the machine must
+//! have set some aside (`sysctl vm.nr_hugepages=512`); they are not counted in what a build takes.
 
 mod dpdk;
 mod input;
@@ -46,12 +47,9 @@ fn main() -> Outcome<()> {
     let keys: Vec<*const u8> = keys.iter().map(|key| key.as_ptr()).collect();
     let mut out = io::stdout().lock();
     let table_bytes = acl.table_bytes;
-    writeln!(
-        out,
-        r#"{{"rules":{},"flows":{},"build_s":{build_s},"build_bytes":{build_bytes},"table_bytes":{table_bytes}}}"#,
-        rules.len(),
-        flows.len()
-    )?;
+    let (rules, flows) = (rules.len(), flows.len());
+    write!(out, r#"{{"rules":{rules},"flows":{flows},"build_s":{build_s},"#)?;
+    writeln!(out, r#""build_bytes":{build_bytes},"table_bytes":{table_bytes}}}"#)?;
     out.flush()?;
     let mut results = vec![0; keys.len()];
     for line in io::stdin().lock().lines() {

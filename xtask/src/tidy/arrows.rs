@@ -109,7 +109,11 @@ mod tests {
         let directory = root.join("crates").join(name);
         let package = Package { name: name.into(), directory, dependencies, roots: Vec::new() };
         let workspace = Workspace { target: root.join("target"), root, packages: Vec::new() };
-        check_package(&House { workspace: &workspace, sources: Vec::new() }, &package).len()
+        check_package(
+            &House { workspace: &workspace, sources: Vec::new(), outside: Vec::new() },
+            &package,
+        )
+        .len()
     }
 
     #[test]
@@ -131,7 +135,7 @@ mod tests {
     fn a_crate_that_is_gone_is_found() {
         let root = PathBuf::from("/house");
         let workspace = Workspace { target: root.join("target"), root, packages: Vec::new() };
-        let house = House { workspace: &workspace, sources: Vec::new() };
+        let house = House { workspace: &workspace, sources: Vec::new(), outside: Vec::new() };
         assert_eq!(check(&house).len(), ARROWS.len());
     }
 

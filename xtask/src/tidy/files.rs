@@ -102,7 +102,7 @@ mod tests {
             Source::new("crates/batch/src/old.rs", ""),
             Source::new("crates/batch/src/queue/mod.rs", ""),
         ];
-        let orphans = orphans(&House { workspace: &workspace, sources });
+        let orphans = orphans(&House { workspace: &workspace, sources, outside: Vec::new() });
         let paths: Vec<_> = orphans.iter().map(|finding| finding.path.as_path()).collect();
         assert_eq!(paths, [Path::new("crates/batch/src/old.rs")]);
     }

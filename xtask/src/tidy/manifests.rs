@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::tidy::source::Source;
 use crate::tidy::{Finding, House};
 
 /// T12: laws that a crate has lost.
@@ -25,8 +26,26 @@ pub fn laws(house: &House<'_>) -> Vec<Finding> {
         let text = std::fs::read_to_string(&manifest).unwrap_or_default();
         findings.extend(manifest_findings(path, &text, directory == root));
         findings.extend(package_findings(path, &text, version));
+        if text.contains("doctest = false") {
+            let place = directory.strip_prefix(root).unwrap_or(directory);
+            let sources = house.sources.iter().filter(|source| source.path.starts_with(place));
+            findings.extend(sources.flat_map(untested_examples));
+        }
     }
     findings
+}
+
+/// Examples in documentation, which the crate's manifest keeps from being tested.
+fn untested_examples(source: &Source) -> Vec<Finding> {
+    let fences = source.text.lines().zip(1..).filter_map(|(line, number)| {
+        let line = line.trim_start();
+        let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+        Some((number, text.trim_start().strip_prefix("```")?))
+    });
+    // Every other one ends a block.
+    let examples = fences.step_by(2).filter(|(_, language)| language.is_empty());
+    let what = "an example that `doctest = false` in the manifest keeps from being tested";
+    examples.map(|(line, _)| Finding::new(&source.path, line, what)).collect()
 }
 
 fn manifest_findings(path: &Path, text: &str, is_root: bool) -> Vec<Finding> {
@@ -88,6 +107,15 @@ mod tests {
         assert_eq!(found("depends = \"libwidelane-c0 (>= 0.1.0)\"\n"), 1);
         let sound = "depends = \"$auto, widelane (>= 0.2.0)\"\nwidelane = \">= 0.2.0\"\n";
         assert_eq!(found(sound) + found("depends = \"$auto\"\n"), 0);
+    }
+
+    #[test]
+    fn an_example_that_is_not_tested_is_found() {
+        let text =
+            "//! ```text\n//! a\n//! ```\n\n/// Does:\n/// ```\n/// f();\n/// ```\nfn f() {}\n";
+        let lines: Vec<_> =
+            untested_examples(&Source::new("a.rs", text)).iter().map(|it| it.line).collect();
+        assert_eq!(lines, [6]);
     }
 
     #[test]

@@ -31,6 +31,12 @@ impl Source {
         lines.filter(move |(_, line)| has_word(line, words)).map(|(index, _)| index + 1)
     }
 
+    /// Whether a line stands in unit tests, which are at the very bottom of their file.
+    pub fn is_in_unit_tests(&self, line: usize) -> bool {
+        let marker = self.code.lines().position(|line| line.ends_with("mod tests {"));
+        marker.is_some_and(|index| line > index)
+    }
+
     /// Whether the file is a test, an example or a benchmark.
     pub fn is_test(&self) -> bool {
         self.path.components().any(|part| {
@@ -42,24 +48,38 @@ impl Source {
 }
 
 impl<'a> House<'a> {
-    /// Reads all Rust files of the workspace.
+    /// Reads all Rust files.
     pub fn read(workspace: &'a Workspace) -> Result<Self> {
-        let mut sources = Vec::new();
-        for package in &workspace.packages {
-            read_below(workspace, &package.directory, &mut sources)?;
-        }
-        sources.sort_by(|a, b| a.path.cmp(&b.path));
-        // A package may be in the directory of another.
-        sources.dedup_by(|a, b| a.path == b.path);
-        Ok(House { workspace, sources })
+        let directories = workspace.packages.iter().map(|package| package.directory.clone());
+        let sources = read_all(workspace, directories)?;
+        let outside = read_all(workspace, OUTSIDE.iter().map(|place| workspace.root.join(place)))?;
+        Ok(House { workspace, sources, outside })
     }
+}
+
+/// Where Rust files are that belong to no package of the workspace.
+const OUTSIDE: [&str; 2] = ["fuzz/fuzz_targets", "rivals"];
+
+fn read_all(
+    workspace: &Workspace,
+    directories: impl Iterator<Item = PathBuf>,
+) -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    for directory in directories {
+        read_below(workspace, &directory, &mut sources)?;
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    // A package may be in the directory of another.
+    sources.dedup_by(|a, b| a.path == b.path);
+    Ok(sources)
 }
 
 fn read_below(workspace: &Workspace, directory: &Path, sources: &mut Vec<Source>) -> Result<()> {
     let entries = directory.read_dir().with_context(|| directory.display().to_string())?;
     for entry in entries {
         let path = entry?.path();
-        if path.is_dir() {
+        // Rivals are built where they stand.
+        if path.is_dir() && !path.ends_with("target") {
             read_below(workspace, &path, sources)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path)

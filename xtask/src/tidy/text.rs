@@ -8,7 +8,7 @@ use crate::tidy::{Finding, House};
 
 /// T8: lines that are too wide, and notes of unfinished work.
 pub fn lines(house: &House<'_>) -> Vec<Finding> {
-    house.sources.iter().flat_map(lines_of).collect()
+    house.sources.iter().chain(&house.outside).flat_map(lines_of).collect()
 }
 
 fn lines_of(source: &Source) -> Vec<Finding> {
@@ -34,7 +34,7 @@ fn lines_of(source: &Source) -> Vec<Finding> {
 
 /// T9: files whose first line does not say what they are.
 pub fn name_plates(house: &House<'_>) -> Vec<Finding> {
-    house.sources.iter().filter_map(name_plate).collect()
+    house.sources.iter().chain(&house.outside).filter_map(name_plate).collect()
 }
 
 fn name_plate(source: &Source) -> Option<Finding> {

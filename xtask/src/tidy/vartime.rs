@@ -57,7 +57,7 @@ mod tests {
         let workspace = Workspace { root: "/".into(), target: "/".into(), packages: Vec::new() };
         let every = VARTIME.iter().map(|(name, _)| format!("{name}();\n")).collect::<String>();
         let sources = vec![Source::new("a.rs", every), Source::new("b.rs", text)];
-        let found = check(&House { workspace: &workspace, sources });
+        let found = check(&House { workspace: &workspace, sources, outside: Vec::new() });
         found.iter().map(ToString::to_string).collect()
     }
 
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_line_of_the_list_without_a_name_is_found() {
         let workspace = Workspace { root: "/".into(), target: "/".into(), packages: Vec::new() };
-        let house = House { workspace: &workspace, sources: Vec::new() };
+        let house = House { workspace: &workspace, sources: Vec::new(), outside: Vec::new() };
         assert_eq!(check(&house).len(), VARTIME.len());
     }
 }

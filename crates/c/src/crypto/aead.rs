@@ -1,4 +1,5 @@
 //! AES-GCM and ChaCha20-Poly1305.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use widelane_crypto::aead::{
     self, Aead, AeadError, Algorithm, Key, NONCE_BYTES, Outcome, SealJob, TAG_BYTES,

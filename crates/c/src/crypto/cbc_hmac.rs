@@ -1,4 +1,5 @@
 //! AES-CBC with HMAC.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use widelane_crypto::cbc_hmac::{
     self, Algorithm, BLOCK_BYTES, CbcHmac, CbcHmacError, Header, Key, Mode, Outcome, SealJob,

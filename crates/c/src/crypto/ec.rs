@@ -1,4 +1,5 @@
 //! ECDH and ECDSA on P-256 and P-384.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use widelane_crypto::ec::{
     self, DeriveJob, GenerateJob, Outcome, PrivateKey, PublicKey, SignJob, VerifyJob,

@@ -1,4 +1,5 @@
 //! Signatures of Ed25519.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use widelane_crypto::ed25519::{Outcome, SignJob, SigningKey, VerifyJob};
 

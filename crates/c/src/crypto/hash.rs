@@ -1,4 +1,5 @@
 //! SHA-1, SHA-2, and HMAC over them.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use widelane_crypto::digest::{Algorithm, Digest, Hash};
 use widelane_crypto::mac::{self, Hmac, Key, MacError, TagJob};

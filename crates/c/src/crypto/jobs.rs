@@ -1,4 +1,5 @@
 //! What every batch does with its jobs.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use std::fmt::Display;
 

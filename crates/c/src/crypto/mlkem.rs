@@ -1,4 +1,5 @@
 //! ML-KEM: keys, and shared secrets in batches.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use std::cell::RefCell;
 use std::ptr;

@@ -1,4 +1,5 @@
 //! RSA.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use widelane_crypto::rsa::{Components, Outcome, PrivateJob, PrivateKey};
 

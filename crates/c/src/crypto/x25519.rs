@@ -1,4 +1,5 @@
 //! Key agreement on curve25519.
+#![allow(unsafe_code, reason = "functions for C")]
 
 use widelane_crypto::x25519::{DeriveJob, GenerateJob, Outcome, PrivateKey};
 

@@ -1,6 +1,7 @@
 //! Decryption, written once for the rooms with AES instructions: rows of `BLOCKS` blocks, `ROWS` of
 //! them at a time, since no block waits for another one. It is text for the reason that
 //! `aes_gcm/engine.rs` has.
+#![allow(unsafe_code, reason = "text of rooms: their doors, loads and stores")]
 
 /// Defines decryption, and the doors to what is done block by block: see the module.
 macro_rules! cbc_doors {

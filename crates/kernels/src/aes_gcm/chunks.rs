@@ -3,6 +3,7 @@
 //!
 //! Sixteen registers hold the rows of a chunk, three sums, and four that change all the time. So
 //! sealed rows are read again from where they were stored, a chunk later, and factors for each use.
+#![allow(unsafe_code, reason = "text of rooms: rounds of a chunk in assembly")]
 
 /// An instruction.
 macro_rules! op {

@@ -1,4 +1,5 @@
 //! Rows of blocks for the rooms of aes_gcm: what registers of all widths have in common.
+#![allow(unsafe_code, reason = "text of rooms: loads and stores")]
 
 /// Defines the operations of a room on its rows, but for those that move blocks inside a row.
 macro_rules! rows {

@@ -1,4 +1,5 @@
 //! Many messages at once, for the rooms of chacha20_poly1305: short ones side by side.
+#![allow(unsafe_code, reason = "text of rooms: their doors")]
 
 /// Defines how a room seals many messages.
 ///

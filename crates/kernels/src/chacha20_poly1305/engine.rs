@@ -8,6 +8,7 @@
 //! inlined whole into the one body that enables the features of the room. Here every function
 //! enables these features. Functions that are not inlined share the same stack one after the other,
 //! so little is spilled for a message, and little has to be wiped behind it.
+#![allow(unsafe_code, reason = "text of rooms: their doors")]
 
 /// Repeats an expression for each index of the sets of an opening, as straight code.
 macro_rules! each_set {

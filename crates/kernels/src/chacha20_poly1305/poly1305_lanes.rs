@@ -3,6 +3,7 @@
 //! Numbers have limbs of 44, 44 and 42 bits, carried with one bit to spare. A product is nine pairs
 //! of multiply-adds; the upper half of each has weight 2^52 = 2^8·2^44 and goes one limb up. What
 //! lies above 2^130 comes back five times.
+#![allow(unsafe_code, reason = "text of rooms: loads, and multiply-adds in assembly")]
 
 use super::{Poly1305, TAG_BYTES};
 use crate::lanes::{LaneMask, Lanes};

@@ -1,4 +1,5 @@
 //! Rows of blocks for the rooms of chacha20_poly1305, in registers of either width.
+#![allow(unsafe_code, reason = "text of rooms: loads and stores")]
 
 /// Defines the operations of a room on its rows, but for what AVX-512 does in a way of its own.
 macro_rules! rows {

@@ -1,5 +1,6 @@
 //! What the rooms of coefficients in zmm registers have in common: the text of their
 //! implementation.
+#![allow(unsafe_code, reason = "text of rooms: loads, and registers as arrays")]
 
 use super::PAIRS;
 

@@ -1,4 +1,5 @@
 //! What the two wide rooms of lanes have in common: the text of their implementation.
+#![allow(unsafe_code, reason = "text of rooms: an array as a register")]
 
 /// Implements [`Lanes`](super::Lanes) for a register of `$lanes` words.
 macro_rules! wide_lanes {

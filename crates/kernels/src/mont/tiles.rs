@@ -16,6 +16,7 @@
 //! Per column digit: one load, ten low halves, the lowest column of the window is complete and
 //! leaves, the next one enters, ten high halves. Ten independent chains of latency 4 keep two ports
 //! busy.
+#![allow(unsafe_code, reason = "text of rooms: assembly")]
 
 /// Low half of a product, added: `accumulator += lo(a·b)`.
 macro_rules! lo {

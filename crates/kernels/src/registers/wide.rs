@@ -1,4 +1,5 @@
 //! What the registers of wide rooms have in common: the text of their implementation.
+#![allow(unsafe_code, reason = "text of rooms: intrinsics behind safe methods, and doors")]
 
 /// Calls an intrinsic of a room whose token is at hand.
 macro_rules! intrinsic {

@@ -1,4 +1,5 @@
 //! What the wide rooms of words have in common: the text of their implementation.
+#![allow(unsafe_code, reason = "text of rooms: loads, assembly, and doors")]
 
 use super::PIECE_BYTES;
 

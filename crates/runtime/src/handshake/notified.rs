@@ -1,4 +1,5 @@
 //! How a program is notified that a handshake can go on, and so whether one may be paused at all.
+#![allow(unsafe_code, reason = "calls of C, and a name from there")]
 
 use core::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
 //! The session tickets of TLS 1.3, which leave together, and with the answer where that comes soon.
+#![allow(unsafe_code, reason = "a name from libssl")]
 
 use core::ffi::{CStr, c_void};
 

@@ -1,4 +1,5 @@
 //! What the two wide rooms have in common: doors, keys, index bits and prefetches.
+#![allow(unsafe_code, reason = "text of rooms: their doors, loads and prefetches")]
 
 /// Implements a room whose file has `matches_body`, which compares a chunk, and `first_body`, which
 /// says what the first rule says that matches.

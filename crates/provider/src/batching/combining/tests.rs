@@ -1,4 +1,5 @@
 //! Workers and lane processes in one process, and in children that know no handlers.
+#![allow(unsafe_code, reason = "calls of C, and children")]
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
