@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::shell::{announce_and_run, capture, run};
+use crate::shell::{announce_and_run, capture, make_afresh, run};
 
 /// An archive of packages.
 pub struct Archive {
@@ -110,6 +110,24 @@ pub fn fetch_source(
     };
     announce_and_run(&mut apt(&["--option=APT::Update::Error-Mode=any", "update"]))?;
     announce_and_run(&mut apt(&[&["source"], words].concat()))
+}
+
+/// The archive of a program's makers that [`fetch_source`] has fetched into a directory, if it has.
+pub fn fetched(directory: &Path) -> Result<Option<PathBuf>> {
+    let files = fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
+    let is_archive = |path: &PathBuf| path.to_string_lossy().contains(FETCHED);
+    Ok(files.into_iter().map(|file| file.path()).find(is_archive))
+}
+
+/// The name that Debian gives such an archive, without version and kind.
+pub const FETCHED: &str = ".orig.tar.";
+
+/// Unpacks such an archive into a fresh directory.
+pub fn unpack(archive: &Path, to: &Path) -> Result<()> {
+    make_afresh(to)?;
+    let mut tar = Command::new("tar");
+    tar.args(["--extract", "--strip-components=1", "--file"]).arg(archive);
+    run(tar.arg("--directory").arg(to))
 }
 
 /// The mirror of Debian that apt uses on this machine.

@@ -5,30 +5,24 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::archive::{Archive, is_ubuntu};
-use crate::shell::{announce, announce_and_run, find_program, run};
+use crate::setup::{Need, Proof};
+use crate::shell::{announce, announce_and_run, make_afresh, run};
 use crate::workspace::Workspace;
 
-/// Makes sure that chroots can be made here.
-pub fn check_tools() -> Result<()> {
-    for program in ["debootstrap", "unshare"] {
-        if find_program(program).is_none() {
-            let package = if program == "unshare" { "util-linux" } else { program };
-            bail!("{program} is missing; run this as root: apt-get install {package}");
-        }
-    }
-    Ok(())
-}
+/// What makes chroots.
+pub const NEEDS: &[Need] = &[
+    Need::to_build("debootstrap", Proof::Program("debootstrap")),
+    Need::to_build("util-linux", Proof::Program("unshare")),
+];
 
 /// Makes a minimal Debian or Ubuntu of `suite` at `root`, in which installed services are not
 /// started.
 pub fn bootstrap(root: &Path, suite: &str) -> Result<()> {
     let unfinished = root.with_extension("unfinished");
-    if unfinished.exists() {
-        fs::remove_dir_all(&unfinished)?;
-    }
+    make_afresh(&unfinished)?;
     let mut debootstrap = Command::new("debootstrap");
     debootstrap.arg("--variant=minbase");
     if is_ubuntu(suite) {

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::shell::{announce, announce_and_run, find_program, run as run_command};
+use crate::setup::{self, Need, Proof};
+use crate::shell::{announce, announce_and_run, run as run_command};
 use crate::workspace::Workspace;
 use crate::{chroot, deb};
 
@@ -35,13 +36,14 @@ const SECONDS_MAX: u32 = 900;
 
 const SCRIPT: &str = "packaging/confined/check";
 
+/// What makes a virtual machine of a chroot.
+const NEEDS: &[Need] = &[
+    Need::to_build("qemu-system-x86", Proof::Program("qemu-system-x86_64")),
+    Need::to_build("e2fsprogs", Proof::Program("mkfs.ext4")),
+];
+
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
-    chroot::check_tools()?;
-    for (program, package) in
-        [("qemu-system-x86_64", "qemu-system-x86"), ("mkfs.ext4", "e2fsprogs")]
-    {
-        ensure!(find_program(program).is_some(), "apt-get install {package}");
-    }
+    setup::meet(chroot::NEEDS.iter().chain(NEEDS))?;
     let packages = deb::packages(workspace, arguments.built)?;
     let place = workspace.target.join("confined");
     fs::create_dir_all(&place)?;

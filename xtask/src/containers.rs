@@ -11,12 +11,13 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use self::bundle::{Container, Mount};
-use crate::shell::{announce, capture, find_program, run, succeeds};
+use crate::chroot;
+use crate::setup::{self, Need, Proof};
+use crate::shell::{announce, capture, make_afresh, run, succeeds};
 use crate::workspace::Workspace;
-use crate::{chroot, setup};
 
 /// Users that no image knows.
 const SERVER: u32 = 12_345;
@@ -59,14 +60,18 @@ struct Yard<'a> {
     files: PathBuf,
 }
 
+/// What runs containers, and what is run in them or beside.
+const NEEDS: &[Need] = &[
+    Need::to_build("runc", Proof::Program("runc")),
+    Need::to_build("golang-github-containers-common", Proof::OneOf(&[bundle::SECCOMP])),
+    Need::to_build("musl-tools", Proof::Program("musl-gcc")),
+    Need::to_build("curl", Proof::Program("curl")),
+];
+
 /// Builds the libraries and an image's root, and runs it.
 pub fn test(workspace: &Workspace) -> Result<()> {
     setup::run()?;
-    chroot::check_tools()?;
-    let lacks = |program: &&str| find_program(program).is_none();
-    if ["runc", "musl-gcc", "curl"].iter().any(lacks) || !Path::new(bundle::SECCOMP).exists() {
-        bail!("apt-get install runc golang-github-containers-common musl-tools curl");
-    }
+    setup::meet(chroot::NEEDS.iter().chain(NEEDS))?;
     workspace.build()?;
     let place = workspace.target.join("containers");
     let root = place.join("trixie");
@@ -128,13 +133,9 @@ impl Yard<'_> {
         let command = ["widelane", "run", "--counters-dir", COUNTERS, "--"];
         let words = [&command[..], own].concat();
         let server = Container::start(name, &self.root, SERVER, &words, &mounts, None)?;
-        for _ in 0..ATTEMPTS {
-            if self.load(&server, "1").is_ok() {
-                return Ok(server);
-            }
-            sleep(PAUSE);
-        }
-        bail!("the server does not listen: {}", server.output())
+        eventually(|| self.load(&server, "1"))
+            .with_context(|| format!("the server does not listen: {}", server.output()))?;
+        Ok(server)
     }
 
     /// Has clients shake hands with the server in its network, and returns their output.
@@ -149,8 +150,7 @@ impl Yard<'_> {
     /// it.
     fn accelerated_and_seen(&self, own: &[&str]) -> Result<()> {
         let volume = self.files.join("counters");
-        let _ = fs::remove_dir_all(&volume);
-        fs::create_dir_all(&volume)?;
+        make_afresh(&volume)?;
         fs::set_permissions(&volume, PermissionsExt::from_mode(0o1777))?;
         let server = self.server("server", own, &[Mount::bind(&volume, COUNTERS, false)])?;
         server.check_hardened(SERVER)?;
@@ -172,17 +172,10 @@ impl Yard<'_> {
     }
 
     fn metrics(&self, server: &Container) -> Result<String> {
-        let ask = || {
+        eventually(|| {
             let mut ask = server.in_network(Path::new("curl"));
             capture(ask.args(["-sS", "http://127.0.0.1:9847/metrics"]))
-        };
-        for _ in 0..ATTEMPTS {
-            if let Ok(metrics) = ask() {
-                return Ok(metrics);
-            }
-            sleep(PAUSE);
-        }
-        ask()
+        })
     }
 
     /// Where counters cannot be kept, one line says so and what helps, and the server runs.
@@ -214,6 +207,17 @@ impl Yard<'_> {
         announce(&format!("musl: {}", said.trim_end()));
         Ok(())
     }
+}
+
+/// Asks what a server that starts does not answer at once.
+fn eventually<T>(ask: impl Fn() -> Result<T>) -> Result<T> {
+    for _ in 0..ATTEMPTS {
+        if let Ok(answer) = ask() {
+            return Ok(answer);
+        }
+        sleep(PAUSE);
+    }
+    ask()
 }
 
 /// nginx's configuration in the example.

@@ -29,6 +29,7 @@ pub struct Arguments {
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let packages = packages(workspace, arguments.built)?;
     if arguments.check {
+        setup::meet(chroot::NEEDS)?;
         for suite in &arguments.suites {
             check(workspace, &packages, suite)?;
         }
@@ -103,7 +104,6 @@ fn package(workspace: &Workspace, names: &[&str]) -> Result<PathBuf> {
 
 /// Installs and uses the packages in a fresh Debian.
 fn check(workspace: &Workspace, packages: &[PathBuf], suite: &str) -> Result<()> {
-    chroot::check_tools()?;
     let root = fresh(workspace, suite)?;
     fs::create_dir(root.join("packages"))?;
     for package in packages {

@@ -15,13 +15,14 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::programs::TestProgram;
 use crate::setup::{self, Need, Proof};
-use crate::shell::{announce, announce_and_run, capture, run as run_command};
+use crate::shell::{announce, announce_and_run, capture, make_afresh, run as run_command};
 use crate::workspace::{QUICK, Workspace};
 
 /// What `cargo xtask emulate` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Test programs of kernels and crypto, such as all; without a name, what takes a few minutes
+    /// Test programs of kernels and crypto, such as all and kernels; without a name, what takes a
+    /// few minutes
     tests: Vec<String>,
 
     /// Runs the tests whose names contain this
@@ -76,10 +77,11 @@ fn tests(workspace: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
     let programs = TestProgram::build(
         workspace
             .cargo()
-            .args(["test", QUICK, "--lib", "--tests"])
+            .args(["build", QUICK, "--lib", "--tests"])
             .args(CRATES.map(|name| format!("--package=widelane-{name}"))),
     )?;
-    Ok(programs.into_iter().map(|program| (program.target, program.path)).collect())
+    let named = |program: TestProgram| (program.short_name().to_owned(), program.path);
+    Ok(programs.into_iter().map(named).collect())
 }
 
 /// An emulated machine, and where its files are.
@@ -250,14 +252,6 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths.map(PathBuf::from).collect())
 }
 
-/// Makes an empty directory, whatever was there.
-fn make_afresh(directory: &Path) -> Result<()> {
-    if directory.exists() {
-        fs::remove_dir_all(directory)?;
-    }
-    Ok(fs::create_dir_all(directory)?)
-}
-
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
     Ok(entries.into_iter().map(|entry| entry.path()).collect())
@@ -372,5 +366,15 @@ mod tests {
         assert_eq!(console.lines().unwrap(), ["test one ... ok"]);
         console.serial = b"o ... ok\r\n";
         assert_eq!(console.lines().unwrap(), ["test two ... ok"]);
+    }
+
+    #[test]
+    fn what_is_run_without_a_name_exists() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        for (name, _) in SHORT {
+            let main = |package| crates.join(format!("{package}/tests/{name}/main.rs"));
+            let is_there = CRATES.contains(&name) || CRATES.map(main).iter().any(|it| it.exists());
+            assert!(is_there, "{name}");
+        }
     }
 }

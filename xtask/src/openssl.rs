@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::programs::TestProgram;
 use crate::setup::{self, Need, Proof};
-use crate::shell::{announce, announce_and_run, capture, cargo, path, run as run_command};
+use crate::shell::{announce, announce_and_run, capture, cargo, path, remove, run as run_command};
 use crate::test::runner::{self, Terms};
 use crate::workspace::{QUICK, Workspace};
 
@@ -111,9 +111,7 @@ impl Release {
         if fs::read_to_string(&built).is_ok_and(|built| built == way) {
             return Ok(());
         }
-        if self.directory.exists() {
-            fs::remove_dir_all(&self.directory)?;
-        }
+        remove(&self.directory)?;
         announce(&format!("OpenSSL {} into {}", self.version, self.directory.display()));
         run_command(Command::new("cp").arg("-r").args([&self.pristine, &self.directory]))?;
         let here = |program: &str| {
@@ -158,7 +156,7 @@ impl Release {
             crate::test::build(workspace)?
         } else {
             let mut build = workspace.cargo();
-            build.args(["test", QUICK, "--package=widelane-provider"]);
+            build.args(["build", QUICK, "--lib", "--tests", "--package=widelane-provider"]);
             TestProgram::build(
                 build
                     .env("CARGO_TARGET_DIR", &self.target)
@@ -244,6 +242,14 @@ openssl-src = "REQUIREMENT"
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_tested_exists() {
+        let packages = Workspace::find().unwrap().packages;
+        for name in TESTED {
+            assert!(packages.iter().any(|package| package.name == name), "{name}");
+        }
+    }
 
     #[test]
     fn symbols_keep_their_versions_in_order() {

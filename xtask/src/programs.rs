@@ -15,7 +15,7 @@ pub struct TestProgram {
     pub package: String,
     /// Name of its target; `lib` or `bin` for unit tests.
     pub target: String,
-    /// Whether it was built with debug assertions.
+    /// Whether it was built in the dev profile, with every debug assertion.
     pub is_checked: bool,
     /// Directory of the package, in which cargo runs it.
     pub directory: PathBuf,
@@ -30,9 +30,15 @@ impl TestProgram {
         format!("{}/{}{suffix}", self.package, self.target)
     }
 
-    /// Builds the tests that `cargo test` with its options names, and returns their programs.
+    /// Its name among those of the crates with arithmetic: of its target, or of its package where
+    /// that has unit tests.
+    pub fn short_name(&self) -> &str {
+        if self.target == "lib" { &self.package } else { &self.target }
+    }
+
+    /// Builds what a `cargo build` names, and returns the test programs among it.
     pub fn build(cargo: &mut Command) -> Result<Vec<Self>> {
-        cargo.args(["--no-run", "--quiet", "--message-format=json-render-diagnostics"]);
+        cargo.args(["--quiet", "--message-format=json-render-diagnostics"]);
         let mut programs = Vec::new();
         for line in capture(cargo)?.lines() {
             let message: Value =
@@ -46,7 +52,7 @@ impl TestProgram {
 
     /// The program that a message names; none where nothing was linked.
     fn read(message: &Value) -> Option<Self> {
-        let path = message["executable"].as_str()?.into();
+        let path = PathBuf::from(message["executable"].as_str()?);
         let directory = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
         // `…/lab/cli#widelane-lab@0.2.0`, or `…/xtask#0.2.0` where the directory has its name.
         let (place, package) = message["package_id"].as_str()?.rsplit_once('#')?;
@@ -60,7 +66,8 @@ impl TestProgram {
             "bin" => "bin",
             _ => "lib",
         };
-        let is_checked = message["profile"]["debug_assertions"] == true;
+        // A few packages have debug assertions in each profile: what counts is the profile.
+        let is_checked = path.ancestors().nth(2)?.ends_with("debug");
         Some(TestProgram { package, target: target.to_owned(), is_checked, directory, path })
     }
 }
@@ -71,29 +78,36 @@ mod tests {
 
     #[test]
     fn programs_are_told_apart_by_their_names() {
-        let message = |directory: &str, package: &str, target: (&str, &str), is_checked: bool| {
+        let message = |directory: &str, package: &str, target: (&str, &str), profile: &str| {
             serde_json::json!({
-                "executable": "/house/target/quick/deps/all-0123",
+                "executable": format!("/house/target/{profile}/deps/all-0123"),
                 "manifest_path": format!("/house/{directory}/Cargo.toml"),
                 "package_id": format!("path+file:///house/{directory}#{package}"),
-                "profile": { "debug_assertions": is_checked },
                 "target": { "kind": [target.0], "name": target.1 },
             })
         };
-        for (message, name) in [
-            (message("lab/cli", "widelane-lab@0.2.0", ("test", "all"), false), "lab/all"),
-            (message("crates/cli", "widelane-cli@0.2.0", ("test", "all"), false), "cli/all"),
-            (message("crates/cli", "widelane-cli@0.2.0", ("bin", "widelane"), false), "cli/bin"),
-            (message("xtask", "0.2.0", ("bin", "xtask"), false), "xtask/bin"),
-            (message("crates/c", "widelane-c@0.2.0", ("test", "c"), false), "c/c"),
-            (message("crates/c", "widelane-c@0.2.0", ("cdylib", "widelane_c"), false), "c/lib"),
+        for (message, name, short_name) in [
+            (message("lab/cli", "widelane-lab@0.2.0", ("test", "all"), "quick"), "lab/all", "all"),
             (
-                message("crates/batch", "widelane-batch@0.2.0", ("lib", "widelane_batch"), true),
-                "batch/lib (checked)",
+                message("crates/cli", "widelane-cli@0.2.0", ("bin", "widelane"), "quick"),
+                "cli/bin",
+                "bin",
+            ),
+            (message("xtask", "0.2.0", ("bin", "xtask"), "quick"), "xtask/bin", "bin"),
+            (message("crates/c", "widelane-c@0.2.0", ("test", "c"), "quick"), "c/c", "c"),
+            (
+                message("crates/c", "widelane-c@0.2.0", ("cdylib", "widelane_c"), "quick"),
+                "c/lib",
+                "c",
+            ),
+            (
+                message("crates/cpu", "widelane-cpu@0.2.0", ("lib", "widelane_cpu"), "debug"),
+                "cpu/lib (checked)",
+                "cpu",
             ),
         ] {
             let program = TestProgram::read(&message).unwrap();
-            assert_eq!(program.name(), name);
+            assert_eq!((program.name().as_str(), program.short_name()), (name, short_name));
             assert!(program.directory.starts_with("/house"));
         }
         let library = serde_json::json!({ "executable": null });

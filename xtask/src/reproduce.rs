@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::setup::{self, Need, Proof};
-use crate::shell::{announce, announce_and_run, capture, run as run_command};
+use crate::shell::{announce, announce_and_run, capture, make_afresh, run as run_command};
 use crate::workspace::Workspace;
 
 /// What the packages hold of what cargo builds, by crate.
@@ -23,9 +23,7 @@ pub const SHIPPED: [(&str, &str); 5] = [
 pub fn run(workspace: &Workspace) -> Result<()> {
     setup::run_to_build(&[Need::to_build("binutils", Proof::Program("strip"))])?;
     let place = workspace.target.join("reproduce");
-    if place.exists() {
-        fs::remove_dir_all(&place)?;
-    }
+    make_afresh(&place)?;
     let commit = capture(Command::new("git").current_dir(&workspace.root).args([
         "rev-parse",
         "--verify",

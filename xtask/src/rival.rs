@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::archive::{self, Archive, DEBIAN_KEYRING};
 use crate::setup::{self, Need, Proof};
-use crate::shell::{announce, announce_and_run, capture, run as run_command};
+use crate::shell::{announce, announce_and_run, capture};
 use crate::workspace::Workspace;
 
 /// What `cargo xtask rival` takes.
@@ -79,16 +79,12 @@ impl Build<'_> {
         let archive = self.fetch(mirror)?;
         let aws_lc = self.aws_lc()?;
         let name = archive.file_name().unwrap_or_default().to_string_lossy();
-        let haproxy = name.trim_end_matches(ARCHIVE_END);
+        let haproxy = name.split(archive::FETCHED).next().unwrap_or_default();
         // Of another library it is another build: make would keep what it has of the last one.
         let source = self.directory.join(format!("{haproxy}_aws-lc-sys_{}", aws_lc.version));
         if !source.exists() {
             let fresh = source.with_extension("fresh");
-            let _ = fs::remove_dir_all(&fresh);
-            fs::create_dir_all(&fresh)?;
-            let mut unpack = Command::new("tar");
-            unpack.arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(&fresh);
-            run_command(unpack.arg("--strip-components=1"))?;
+            archive::unpack(&archive, &fresh)?;
             fs::rename(fresh, &source)?;
         }
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
@@ -108,20 +104,13 @@ impl Build<'_> {
     /// HAProxy's own archive out of Debian's source package, fetched by apt, which compares its
     /// checksum with that of the index that Debian has signed.
     fn fetch(&self, mirror: Option<&str>) -> Result<PathBuf> {
-        if let Some(archive) = self.archive()? {
+        if let Some(archive) = archive::fetched(&self.directory)? {
             return Ok(archive);
         }
         let mirror = mirror.map_or_else(archive::mirror, |mirror| Ok(mirror.to_owned()))?;
         let words = ["--download-only", "--tar-only", "haproxy"];
         archive::fetch_source(&self.directory, &Archive::debian(mirror), SUITE, &words)?;
-        self.archive()?.context("apt fetched no archive of HAProxy")
-    }
-
-    /// The archive, if it is there.
-    fn archive(&self) -> Result<Option<PathBuf>> {
-        let entries = fs::read_dir(&self.directory)?.collect::<std::io::Result<Vec<_>>>()?;
-        let is_archive = |path: &PathBuf| path.to_string_lossy().ends_with(ARCHIVE_END);
-        Ok(entries.into_iter().map(|entry| entry.path()).find(is_archive))
+        archive::fetched(&self.directory)?.context("apt fetched no archive of HAProxy")
     }
 
     /// Has cargo build AWS-LC, the version that the rival's lock file names.
@@ -167,9 +156,6 @@ impl AwsLc {
         Ok(AwsLc { version, headers, libraries })
     }
 }
-
-/// How the name of the archive ends.
-const ARCHIVE_END: &str = ".orig.tar.gz";
 
 /// What this takes beside cargo.
 const NEEDS: &[Need] = &[

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::shell::{announce, announce_and_run, find_program};
+use crate::setup::{self, Need, Proof};
+use crate::shell::{announce, announce_and_run, find_program, make_afresh};
 use crate::workspace::Workspace;
 use crate::{chroot, deb, tarball};
 
@@ -28,6 +29,9 @@ pub struct Arguments {
 /// The packages and the crates whose manifests describe them.
 const PACKAGES: [(&str, &str); 2] = [("widelane", "crates/cli"), ("widelane-bench", "lab/cli")];
 
+/// What installs the packages in a chroot.
+const NEEDS: &[Need] = &[Need::to_build("rpm", Proof::Program("rpm"))];
+
 /// Makes the packages; their paths are the last lines.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     if find_program("cargo-generate-rpm").is_none() {
@@ -35,9 +39,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     }
     let built = deb::packages(workspace, arguments.built)?;
     let place = workspace.target.join("rpm");
-    if place.exists() {
-        fs::remove_dir_all(&place)?;
-    }
+    make_afresh(&place)?;
     let mut packages = Vec::new();
     for (name, described) in PACKAGES {
         let files = place.join(format!("{name}-files"));
@@ -82,10 +84,7 @@ fn listed(files: &Path) -> Result<String> {
 
 /// Installs, uses and removes the packages.
 fn check(workspace: &Workspace, packages: &[PathBuf]) -> Result<()> {
-    chroot::check_tools()?;
-    if find_program("rpm").is_none() {
-        bail!("rpm installs the packages in the chroot: apt-get install rpm");
-    }
+    setup::meet(chroot::NEEDS.iter().chain(NEEDS))?;
     let root = deb::fresh(workspace, "trixie")?;
     let rpm = || {
         let mut rpm = Command::new("rpm");

@@ -1,6 +1,7 @@
 //! Running other programs, with a line that says so.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -53,6 +54,22 @@ pub fn capture(command: &mut Command) -> Result<String> {
 pub fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
+}
+
+/// Removes a directory with all that is in it, if there is one.
+pub fn remove(directory: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes an empty directory, whatever was there.
+pub fn make_afresh(directory: &Path) -> Result<()> {
+    remove(directory)?;
+    Ok(std::fs::create_dir_all(directory)?)
 }
 
 /// The directories of `PATH`; none where it is not set.

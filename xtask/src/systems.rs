@@ -169,7 +169,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let mut failed = Vec::new();
     if !arguments.write {
         setup::run()?;
-        chroot::check_tools()?;
+        setup::meet(chroot::NEEDS)?;
         if !arguments.built {
             workspace.build()?;
         }
@@ -239,7 +239,7 @@ fn run_part(workspace: &Workspace, place: &Path, system: &System, part: Part) ->
 /// Runs the tests of the runtime, which are those of whole servers, as they were built here.
 fn test(workspace: &Workspace, root: &Path) -> Result<()> {
     chroot::install(root, OF_TESTS)?;
-    let tests = ["test", QUICK, "--package=widelane-runtime", "--test=*"];
+    let tests = ["build", QUICK, "--package=widelane-runtime", "--test=*"];
     for program in TestProgram::build(workspace.cargo().args(tests))? {
         let program = program.path.to_str().context("a path in UTF-8")?;
         let words = ["env", "WIDELANE_BUILT=yes", program, "--quiet"];

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::shell::{announce, announce_and_run, run as run_command};
+use crate::shell::{announce, announce_and_run, make_afresh, run as run_command};
 use crate::workspace::Workspace;
-use crate::{chroot, deb};
+use crate::{chroot, deb, setup};
 
 /// What `cargo xtask tarball` takes.
 #[derive(clap::Args)]
@@ -27,9 +27,7 @@ pub struct Arguments {
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     let packages = deb::packages(workspace, arguments.built)?;
     let place = workspace.target.join("tarball");
-    if place.exists() {
-        fs::remove_dir_all(&place)?;
-    }
+    make_afresh(&place)?;
     let name = format!("widelane-{}-x86_64", deb::version(&packages)?);
     let staged = place.join(&name);
     let files = staged.join("files");
@@ -99,7 +97,7 @@ pub fn manifest(files: &Path) -> Result<String> {
 
 /// Installs, uses and removes the archive where no package is.
 fn check(workspace: &Workspace, archive: &Path) -> Result<()> {
-    chroot::check_tools()?;
+    setup::meet(chroot::NEEDS)?;
     let root = deb::fresh(workspace, "trixie")?;
     let mut tar = Command::new("tar");
     tar.args(["--extract", "--file"]).arg(archive).arg("--directory").arg(root.join("root"));

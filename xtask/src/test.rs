@@ -9,11 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::process::nice;
 use widelane_cpu::Room;
 
 use crate::programs::TestProgram;
-use crate::shell::{announce, announce_and_run, capture, cpu_model};
-use crate::test::runner::Terms;
+use crate::shell::{announce, announce_and_run, capture, cpu_model, run as run_command};
+use crate::test::runner::{MEASURING, Terms};
 use crate::workspace::{QUICK, Workspace};
 use crate::{pages, setup, tidy};
 
@@ -38,10 +39,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
 
 fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
     clock.time("set-up", setup::run_for_tests)?;
-    clock.time("format", || {
-        announce_and_run(workspace.cargo().args(["fmt", "--all", "--check"]))
-            .context("run `cargo fmt --all` and look at what it changed")
-    })?;
+    clock.time("format", || format(workspace))?;
     clock.time("tidy", || tidy::run(workspace))?;
     clock.time("clippy", || clippy(workspace))?;
     // Behind what has fetched all crates from the registry: it asks for none.
@@ -50,11 +48,8 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
     if full {
         clock.time("loom", || loom(workspace))?;
     }
-    let programs = clock.time("builds", || build_all(workspace))?;
-    clock.time("tests", || {
-        announce(&format!("{} test programs", programs.len()));
-        runner::run(programs.clone(), &Terms::default())
-    })?;
+    let programs = clock.time("builds", || build(workspace))?;
+    clock.time("tests", || test(workspace, programs.clone()))?;
     clock.time("examples in documentation", || test_documentation(workspace))?;
     if full && Room::Ifma256.is_supported() {
         clock.time("servers without batches", || test_servers_without_batches(&programs))?;
@@ -86,6 +81,16 @@ impl fmt::Display for Clock {
             self.0.iter().map(|(part, time)| format!("{part} {}", time.as_secs())).collect();
         write!(formatter, "{} s: {}", total.as_secs(), parts.join(", "))
     }
+}
+
+fn format(workspace: &Workspace) -> Result<()> {
+    announce_and_run(workspace.cargo().args(["fmt", "--all", "--check"]))
+        .context("run `cargo fmt --all` and look at what it changed")?;
+    let outside = tidy::files_outside(workspace)?;
+    announce("rustfmt of fuzz targets and rivals");
+    let mut rustfmt = Command::new("rustfmt");
+    rustfmt.current_dir(&workspace.root).args(["--edition=2024", "--check"]);
+    run_command(rustfmt.args(outside)).context("run `rustfmt --edition=2024` on these files")
 }
 
 fn clippy(workspace: &Workspace) -> Result<()> {
@@ -143,28 +148,35 @@ fn loom(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Both builds at once: each has times when it has work for one CPU only.
-fn build_all(workspace: &Workspace) -> Result<Vec<TestProgram>> {
-    let (checked, shipped) = thread::scope(|scope| {
+/// Runs all test programs. While servers are waited for, what is tested with assertions is built.
+fn test(workspace: &Workspace, programs: Vec<TestProgram>) -> Result<()> {
+    announce(&format!("{} test programs", programs.len()));
+    let (measuring, others): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| program.target == MEASURING);
+    let run = |programs| runner::run(programs, &Terms::default());
+    let (outcome, checked) = thread::scope(|scope| {
         let checked = scope.spawn(|| build_with_assertions(workspace));
-        let shipped = build(workspace);
-        (checked.join().expect("a build does not panic"), shipped)
+        (run(others), checked.join().expect("a build does not panic"))
     });
-    Ok([checked?, shipped?].into_iter().flatten().collect())
+    let rest = checked.and_then(|checked| run([checked, measuring].concat()));
+    outcome.and(rest)
 }
 
+/// Takes only the time of CPUs that nothing else wants.
 fn build_with_assertions(workspace: &Workspace) -> Result<Vec<TestProgram>> {
+    // Of this thread, and so of what it starts.
+    nice(19)?;
     announce(&format!("building {} with every debug assertion on", CHECKED.join(", ")));
     let packages = CHECKED.map(|name| format!("--package=widelane-{name}"));
-    TestProgram::build(workspace.cargo().args(["test", "--lib", "--tests"]).args(packages))
+    TestProgram::build(workspace.cargo().args(["build", "--lib", "--tests"]).args(packages))
 }
 
 /// The tests of the servers need the program and both shared objects beside it. Built with the
 /// tests, these have the features that the tests want of what both use, and are built once. What is
 /// left out are examples, which Clippy has checked, and doc tests, which have a part of their own.
 pub fn build(workspace: &Workspace) -> Result<Vec<TestProgram>> {
-    announce_and_run(workspace.cargo().arg("build").args(TESTED).arg("--quiet"))?;
-    TestProgram::build(workspace.cargo().arg("test").args(TESTED))
+    announce("building what is tested");
+    TestProgram::build(workspace.cargo().arg("build").args(TESTED))
 }
 
 /// In the same profile and with the same features as everything else, so that nothing but the
@@ -201,8 +213,8 @@ fn test_servers_without_batches(programs: &[TestProgram]) -> Result<()> {
 }
 
 /// What is built and tested as it is shipped: everything at once, for what is built of a package
-/// alone has other features. The kernels' own tests take as long to compile as a sixth of the
-/// rest; what is shipped of kernels is tested by those of crypto.
+/// alone has other features. The kernels' own tests would take nearly half as long again to
+/// compile; what is shipped of kernels is tested by those of crypto.
 const TESTED: [&str; 6] =
     [QUICK, "--workspace", "--exclude=widelane-kernels", "--lib", "--bins", "--tests"];
 
@@ -214,8 +226,9 @@ const PUBLISHED: [&str; 8] =
 /// would build them as packages, with other features.
 const BUILT: &str = "WIDELANE_BUILT";
 
-/// Crates that are tested in the dev profile: those that bring no large dependency along.
-const CHECKED: [&str; 5] = ["batch", "bridge", "cpu", "kernels", "secret"];
+/// Crates that are tested in the dev profile, with every debug assertion: those that have some and
+/// that nothing else builds so.
+const CHECKED: [&str; 2] = ["cpu", "kernels"];
 
 /// Says what this run stands for: compiler, CPU, rooms.
 fn introduce() -> Result<()> {

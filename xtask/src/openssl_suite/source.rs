@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use crate::archive::{self, Archive};
-use crate::shell::{announce, announce_and_run, capture};
+use crate::shell::{announce, announce_and_run, capture, remove};
 
 /// A built source tree.
 pub struct Suite {
@@ -21,9 +21,7 @@ impl Suite {
         if let Ok(name) = fs::read_to_string(&built) {
             return Ok(Suite { directory: work.join(name) });
         }
-        if work.exists() {
-            fs::remove_dir_all(work)?;
-        }
+        remove(work)?;
         let suite = Suite { directory: fetch(work)? };
         suite.build()?;
         fs::write(built, suite.name())?;

@@ -6,14 +6,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::System;
 use crate::archive::{self, Archive};
+use crate::shell::make_afresh;
 use crate::workspace::Workspace;
 use crate::{chroot, shell};
 
@@ -145,8 +145,7 @@ pub fn run(workspace: &Workspace, root: &Path, system: &System, tried: &Tried) -
         build(workspace, root, system, tried, source)?;
     }
     let counters = workspace.target.join("systems/counters");
-    let _ = fs::remove_dir_all(&counters);
-    fs::create_dir_all(&counters)?;
+    make_afresh(&counters)?;
     fs::set_permissions(&counters, PermissionsExt::from_mode(0o1777))?;
     let [client, script] =
         ["client.py", &format!("{}.sh", tried.name)].map(|name| script(workspace, name));
@@ -181,15 +180,8 @@ fn build(
     let words = ["--download-only", "--tar-only", source.package];
     let archive = Archive::of(system.suite, root.parent().context("a system is in a directory")?)?;
     archive::fetch_source(&directory, &archive, system.suite, &words)?;
-    let files = fs::read_dir(&directory)?.collect::<std::io::Result<Vec<_>>>()?;
-    let is_archive = |path: &PathBuf| path.to_string_lossy().contains(".orig.tar.");
-    let archive = files.into_iter().map(|entry| entry.path()).find(is_archive);
-    let unpacked = root.join(UNPACKED);
-    let _ = fs::remove_dir_all(&unpacked);
-    fs::create_dir_all(&unpacked)?;
-    let mut unpack = Command::new("tar");
-    unpack.arg("--extract").arg("--file").arg(archive.context("apt fetched no archive")?);
-    shell::run(unpack.arg("--strip-components=1").arg("--directory").arg(&unpacked))?;
+    let archive = archive::fetched(&directory)?.context("apt fetched no archive")?;
+    archive::unpack(&archive, &root.join(UNPACKED))?;
     let script = script(workspace, &format!("{}.build", tried.name));
     let words = ["sh", "-euc", "cd \"$1\" && . \"$2\"", "sh", &format!("/{UNPACKED}"), &script];
     shell::run(&mut chroot::command(root, &[&workspace.root, &workspace.target], &words))

@@ -39,7 +39,7 @@ const LONG: [&str; 12] = [
 
 /// The name of test programs that measure: they run alone, for what runs beside them would have
 /// their measurements rejected.
-const MEASURING: &str = "measure";
+pub const MEASURING: &str = "measure";
 
 /// Programs in which more tests run at once than there may be CPUs: they wait for the end of a load
 /// or of a measurement.
@@ -222,7 +222,10 @@ impl fmt::Display for Run {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+    use crate::workspace::{Package, Workspace};
 
     fn program(package: &str, path: &str) -> TestProgram {
         let [package, target] = [package, "all"].map(str::to_owned);
@@ -236,6 +239,22 @@ mod tests {
         let order: Vec<_> =
             std::iter::from_fn(|| next(&queues, 0)).map(|program| program.package).collect();
         assert_eq!(order, ["integration", "loadgen", "cli", "crypto", "batch"]);
+    }
+
+    #[test]
+    fn every_name_in_a_list_is_that_of_a_package_or_a_program() {
+        let packages = Workspace::find().unwrap().packages;
+        let package = |name: &str| packages.iter().find(|package| package.name == name);
+        for name in WAITING {
+            assert!(package(name).is_some(), "{name}");
+        }
+        for name in LONG.iter().chain(&MORE_THREADS) {
+            let (of, target) = name.split_once('/').unwrap();
+            let roots = [format!("tests/{target}/main.rs"), format!("tests/{target}.rs")];
+            let is_it = |root: &PathBuf| roots.iter().any(|end| root.ends_with(end));
+            let has = |package: &Package| package.roots.iter().any(is_it);
+            assert!(package(of).is_some_and(has), "{name}");
+        }
     }
 
     #[test]
