@@ -3,8 +3,8 @@
 use crate::tidy::source::Source;
 use crate::tidy::{Finding, House};
 
-/// T3: files with `unsafe` that leave it to a module around them to allow it, and permissions without
-/// a reason. Without any permission the compiler refuses them.
+/// T3: files with `unsafe` that leave it to a module around them to allow it, and permissions
+/// without a reason. Without any permission the compiler refuses them.
 pub fn check(house: &House<'_>) -> Vec<Finding> {
     house.sources.iter().flat_map(findings).collect()
 }
