@@ -243,3 +243,16 @@ fn introduce() -> Result<()> {
     announce(&format!("rooms {}", rooms.join(", ")));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_thread_and_what_it_starts_give_way() {
+        let niceness = || capture(&mut Command::new("nice")).unwrap();
+        let before = niceness();
+        let inside = thread::spawn(move || nice(19).map(|_| niceness())).join().unwrap().unwrap();
+        assert_eq!((inside.trim(), niceness()), ("19", before));
+    }
+}
