@@ -31,6 +31,12 @@ pub const COUNTERS_FILE_BYTES: usize = COUNTERS_PAGES * size_of::<Counters>();
 /// Environment variable that names the directory of the files.
 pub const COUNTERS_DIRECTORY_VARIABLE: &str = "WIDELANE_COUNTERS_DIR";
 
+/// [`Counters::off_until_ns`] of a process that is not switched off.
+pub const ON: u64 = 0;
+
+/// That of a process that is switched off until somebody switches it on.
+pub const OFF_FOR_GOOD: u64 = u64::MAX;
+
 /// Extension of the files' names.
 pub const COUNTERS_EXTENSION: &str = "counters";
 
@@ -217,8 +223,8 @@ pub struct Counters {
     pub choice: ChoiceCounters,
     /// 1 if the policy was refused, so that nothing is accelerated.
     pub policy_refused: AtomicU64,
-    /// The process leaves all operations to OpenSSL until `CLOCK_MONOTONIC` shows this: 0 for not
-    /// at all, `u64::MAX` for good. Who may write the file sets it (`widelane off`); the process
+    /// The process leaves all operations to OpenSSL until `CLOCK_MONOTONIC` shows this: [`ON`] for
+    /// not at all, [`OFF_FOR_GOOD`]. Who may write the file sets it (`widelane off`); the process
     /// itself only reads it, and has its children begin with it.
     pub off_until_ns: AtomicU64,
 }

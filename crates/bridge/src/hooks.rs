@@ -50,9 +50,9 @@ pub type Prepare = unsafe extern "C" fn() -> c_int;
 /// Name of the symbol that the runtime exports, of type [`Variable`].
 pub const VARIABLE_SYMBOL: &core::ffi::CStr = c"widelane_runtime_variable";
 
-/// The value that a variable of the environment had when the program started, if it is one of those
-/// that the provider reads; null if there was none. Some servers clear their environment before
-/// they begin with TLS (Exim does).
+/// The value that a variable of the environment had when the program started, if its name begins
+/// with `WIDELANE_`; null if there was none. Some servers clear their environment before they begin
+/// with TLS (Exim does).
 pub type Variable = unsafe extern "C" fn(name: *const c_char) -> *const c_char;
 
 /// Which of a thread's parked requests are executed.

@@ -4,7 +4,8 @@
 //! libcrypto) and the runtime (`libwidelane_runtime.so`, preloaded) find each other in one process,
 //! and two functions by which they ask each other before they have them. [`counters`]: the pages of
 //! counters that each accelerated process may map to a file; `widelane top`, `status`, `exporter`,
-//! `gain` and `compare` read them from outside, and `widelane off` writes there.
+//! `gain` and `compare` read them from outside, and `widelane off` writes there. [`variables`] are
+//! the names by which a program is told to load both.
 //!
 //! **Invariant**: every table and page is `repr(C)`, has a version, and is changed only together
 //! with it.
@@ -12,3 +13,4 @@
 pub mod counters;
 pub mod hooks;
 mod kinds;
+pub mod variables;

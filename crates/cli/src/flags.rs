@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use widelane_bridge::variables::{PQ_VALUE, PQ_VARIABLE};
 use widelane_cpu::Policy;
 use widelane_cpu::policy::{
     self, Combine, Engine, Inputs, LaneCpus, LaneUser, PolicyError, WaitMax,
@@ -69,9 +70,6 @@ pub struct Flags {
     pub pq: bool,
 }
 
-/// How the runtime learns of `--pq`: the variable and its value.
-const PQ: (&str, &str) = ("WIDELANE_PQ", "yes");
-
 /// Variables and their values.
 pub type Variables = Vec<(&'static str, OsString)>;
 
@@ -89,7 +87,7 @@ impl Flags {
             (policy::ENGINE_VARIABLE, words(&self.engine)),
             (policy::LANE_USER_VARIABLE, words(&self.lane_user)),
             (policy::LANE_BITWIDTH_VARIABLE, words(&self.lane_max_simd_bitwidth)),
-            (PQ.0, self.pq.then(|| PQ.1.into())),
+            (PQ_VARIABLE, self.pq.then(|| PQ_VALUE.into())),
         ];
         Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
     }

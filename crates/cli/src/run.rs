@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::bail;
 use rustix::fs::{Access, access};
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
+use widelane_bridge::variables::{PRELOAD_VARIABLE, PROVIDER_VARIABLE};
 use widelane_cpu::policy::{self, Inputs};
 use widelane_host::programs;
 
@@ -50,10 +51,6 @@ Examples:
   widelane run -- nginx
   widelane run --wait-max rtt -- haproxy -W -f /etc/haproxy/haproxy.cfg
   widelane run --combine on --wait-max 2ms -- nginx";
-
-/// The variables by which a program is accelerated: the runtime, and the provider that it loads.
-pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
-pub const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
 
 /// The statuses by which shells, too, say that a program does not exist or cannot be executed.
 const NO_SUCH_PROGRAM: u8 = 127;

@@ -9,13 +9,14 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use widelane_bridge::counters::{OFF_FOR_GOOD, ON};
 use widelane_cpu::clock;
 
 /// Whether it is switched off now.
 #[inline]
 pub(crate) fn is_off() -> bool {
-    let until_ns = word().map_or(0, |word| word.load(Ordering::Relaxed));
-    until_ns != 0 && is_before(until_ns)
+    let until_ns = word().map_or(ON, |word| word.load(Ordering::Relaxed));
+    until_ns != ON && is_before(until_ns)
 }
 
 /// Has a process that obeys none yet begin as `former_ns` says.
@@ -32,7 +33,7 @@ pub(crate) fn obey(off_until_ns: &'static AtomicU64) {
     if word().is_some_and(|word| ptr::eq(word, &NEVER)) {
         return;
     }
-    let former_ns = word().map_or(0, |word| word.load(Ordering::Relaxed));
+    let former_ns = word().map_or(ON, |word| word.load(Ordering::Relaxed));
     off_until_ns.fetch_max(former_ns, Ordering::Relaxed);
     WORD.store(ptr::from_ref(off_until_ns).cast_mut(), Ordering::Release);
 }
@@ -50,13 +51,13 @@ fn word() -> Option<&'static AtomicU64> {
 
 #[cold]
 fn is_before(until_ns: u64) -> bool {
-    until_ns == u64::MAX || clock::now_ns() < until_ns
+    until_ns == OFF_FOR_GOOD || clock::now_ns() < until_ns
 }
 
 /// `off_until_ns` of the counters that are obeyed, or what stands for it; null at the beginning.
 static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
-static FORMER_NS: AtomicU64 = AtomicU64::new(0);
-static NEVER: AtomicU64 = AtomicU64::new(0);
+static FORMER_NS: AtomicU64 = AtomicU64::new(ON);
+static NEVER: AtomicU64 = AtomicU64::new(ON);
 
 #[cfg(test)]
 mod tests {

@@ -15,27 +15,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
 use widelane_bridge::hooks::Variable;
-
-/// Variable by which `widelane run` names the provider to load.
-const PROVIDER_VARIABLE: &str = "WIDELANE_PROVIDER";
-
-/// Variable by which it asks for X25519MLKEM768 where the program names no groups: `yes`.
-const PQ_VARIABLE: &str = "WIDELANE_PQ";
-
-const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
-
-/// Variables that the provider reads; they are left alone, but put back in a new environment.
-const PROVIDER_OPTIONS: [&str; 9] = [
-    "WIDELANE_COMBINE",
-    "WIDELANE_COUNTERS_DIR",
-    "WIDELANE_ENGINE",
-    "WIDELANE_LANE_CPUS",
-    "WIDELANE_LANE_MAX_SIMD_BITWIDTH",
-    "WIDELANE_LANE_USER",
-    "WIDELANE_MAX_SIMD_BITWIDTH",
-    "WIDELANE_POLICY",
-    "WIDELANE_WAIT_MAX",
-];
+use widelane_bridge::variables::{PQ_VALUE, PQ_VARIABLE, PRELOAD_VARIABLE, PROVIDER_VARIABLE};
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
@@ -47,7 +27,7 @@ pub(crate) struct Config {
     pub(crate) is_pq: bool,
     /// Path of this library as it stood in `LD_PRELOAD`.
     pub(crate) library: OsString,
-    /// Variables (`NAME=value`) to put back, the preload apart.
+    /// Our variables (`NAME=value`) as they were at the start, to be put back; without the preload.
     pub(crate) variables: Vec<CString>,
     /// Whether the environment still has them.
     pub(crate) is_passed_on: bool,
@@ -90,25 +70,19 @@ pub(crate) fn is_run_variable(variable: &[u8]) -> bool {
 
 /// `LD_PRELOAD=` with this library put in front of `others`, once.
 pub(crate) fn preload_variable(library: &OsStr, others: Option<&OsStr>) -> Option<CString> {
-    let without = others.and_then(|list| split_preload(list, library)).map(|(_, others)| others);
-    let others = without.as_deref().or(others);
-    let mut variable = OsString::from(PRELOAD_VARIABLE);
-    variable.push("=");
-    variable.push(library);
-    if let Some(others) = others.filter(|others| !others.is_empty()) {
-        variable.push(":");
-        variable.push(others);
+    let without = others.and_then(|list| without(list, library));
+    let mut list = library.to_owned();
+    if let Some(others) = without.as_deref().or(others).filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
     }
-    CString::new(variable.into_vec()).ok()
+    assignment(PRELOAD_VARIABLE.as_ref(), &list)
 }
 
 /// `LD_PRELOAD=` without this library; nothing if no other is left.
 pub(crate) fn preload_without(library: &OsStr, list: &OsStr) -> Option<CString> {
-    let others = split_preload(list, library).map_or_else(|| list.to_owned(), |(_, others)| others);
-    let mut variable = OsString::from(PRELOAD_VARIABLE);
-    variable.push("=");
-    variable.push(&others);
-    CString::new(variable.into_vec()).ok().filter(|_| !others.is_empty())
+    let others = without(list, library).unwrap_or_else(|| list.to_owned());
+    if others.is_empty() { None } else { assignment(PRELOAD_VARIABLE.as_ref(), &others) }
 }
 
 /// The value of `variable` (`NAME=value`) if it is the preload list.
@@ -117,26 +91,13 @@ pub(crate) fn preload_value(variable: &[u8]) -> Option<&OsStr> {
     Some(OsStr::from_bytes(rest))
 }
 
-/// Splits a preload list into the entries of `library`, of which one is answered, and the others,
-/// joined again.
-fn split_preload(list: &OsStr, library: &OsStr) -> Option<(OsString, OsString)> {
-    let mut found = None;
-    let mut others: Vec<u8> = Vec::new();
+/// A preload list without the entries of `library`; nothing if it has none.
+fn without(list: &OsStr, library: &OsStr) -> Option<OsString> {
     // The dynamic loader takes colons and spaces for separators.
-    for entry in list.as_bytes().split(|byte| matches!(byte, b':' | b' ')) {
-        if entry.is_empty() {
-            continue;
-        }
-        if entry == library.as_bytes() {
-            found = Some(OsString::from_vec(entry.to_vec()));
-            continue;
-        }
-        if !others.is_empty() {
-            others.push(b':');
-        }
-        others.extend_from_slice(entry);
-    }
-    Some((found?, OsString::from_vec(others)))
+    let entries = list.as_bytes().split(|byte| matches!(byte, b':' | b' '));
+    let (ours, others): (Vec<_>, Vec<_>) =
+        entries.filter(|entry| !entry.is_empty()).partition(|entry| *entry == library.as_bytes());
+    (!ours.is_empty()).then(|| OsString::from_vec(others.join(&b':')))
 }
 
 /// Runs when the dynamic loader has loaded us: before `main`, in a single thread.
@@ -161,7 +122,8 @@ fn take_over() {
     }
     let Some(library) = own_path() else { return };
     let Some(list) = std::env::var_os(PRELOAD_VARIABLE) else { return };
-    let Some((library, others)) = split_preload(&list, library) else { return };
+    let Some(others) = without(&list, library) else { return };
+    let variables = our_variables(std::env::vars_os());
     let provider = std::env::var_os(PROVIDER_VARIABLE);
     let pq = std::env::var_os(PQ_VARIABLE);
     let is_passed_on = provider.is_some() && !crate::real::has_libssl();
@@ -179,16 +141,19 @@ fn take_over() {
         unsafe { std::env::remove_var(PQ_VARIABLE) };
     }
     let Some(provider) = provider else { return };
-    let variables = PROVIDER_OPTIONS
-        .iter()
-        .filter_map(|name| assignment(name, &std::env::var_os(name)?))
-        .chain(pq.as_ref().and_then(|pq| assignment(PQ_VARIABLE, pq)))
-        .chain(assignment(PROVIDER_VARIABLE, &provider))
-        .collect();
     let Ok(provider) = CString::new(provider.into_vec()) else { return };
-    let is_pq = pq.is_some_and(|pq| pq == "yes");
+    let is_pq = pq.is_some_and(|pq| pq == PQ_VALUE);
     crate::notice::share();
+    let library = library.to_owned();
     let _ = CONFIG.set(Config { provider, is_pq, library, variables, is_passed_on });
+}
+
+/// Those of an environment whose names say that they are ours.
+fn our_variables(environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<CString> {
+    environment
+        .filter(|(name, _)| name.as_bytes().starts_with(b"WIDELANE_"))
+        .filter_map(|(name, value)| assignment(&name, &value))
+        .collect()
 }
 
 /// Whether the program runs with more rights than the user who started it.
@@ -197,8 +162,8 @@ fn raised_privileges() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-fn assignment(name: &str, value: &OsStr) -> Option<CString> {
-    let mut variable = OsString::from(name);
+fn assignment(name: &OsStr, value: &OsStr) -> Option<CString> {
+    let mut variable = name.to_owned();
     variable.push("=");
     variable.push(value);
     CString::new(variable.into_vec()).ok()
@@ -214,6 +179,9 @@ fn own_path() -> Option<&'static OsStr> {
 
 #[cfg(test)]
 mod tests {
+    use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
+    use widelane_cpu::policy;
+
     use super::*;
 
     #[test]
@@ -225,12 +193,14 @@ mod tests {
             ("/a.so /opt/libwidelane_runtime.so /b.so", "/a.so:/b.so"),
             ("/opt/libwidelane_runtime.so:/a.so:/opt/libwidelane_runtime.so", "/a.so"),
         ] {
-            let (found, rest) = split_preload(OsStr::new(list), ours).expect(list);
-            assert_eq!(found, ours);
-            assert_eq!(rest, others, "{list}");
+            assert_eq!(
+                without(OsStr::new(list), ours).as_deref(),
+                Some(OsStr::new(others)),
+                "{list}"
+            );
         }
-        assert_eq!(split_preload(OsStr::new("/opt/libwidelane_runtime.so.bak"), ours), None);
-        assert_eq!(split_preload(OsStr::new(""), ours), None);
+        assert_eq!(without(OsStr::new("/opt/libwidelane_runtime.so.bak"), ours), None);
+        assert_eq!(without(OsStr::new(""), ours), None);
     }
 
     #[test]
@@ -241,6 +211,16 @@ mod tests {
         assert!(!is_run_variable(b"WIDELANE_POLICY=/p"));
         assert_eq!(preload_value(b"LD_PRELOAD=/a.so"), Some(OsStr::new("/a.so")));
         assert_eq!(preload_value(b"PATH=/bin"), None);
+    }
+
+    #[test]
+    fn keeps_every_variable_of_ours() {
+        let read = policy::variables().chain([COUNTERS_DIRECTORY_VARIABLE, PROVIDER_VARIABLE]);
+        let names: Vec<_> = read.chain(["WIDELANE_OF_A_LATER_VERSION"]).collect();
+        let others = ["PATH", "WIDELANE", "MY_WIDELANE_POLICY"];
+        let given = names.iter().chain(&others).map(|name| ((*name).into(), "1".into()));
+        let kept = our_variables(given).into_iter().map(|variable| variable.into_string().unwrap());
+        assert!(kept.eq(names.iter().map(|name| format!("{name}=1"))));
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use widelane_bridge::counters::COUNTERS_DIRECTORY_VARIABLE;
+use widelane_bridge::variables::{PRELOAD_VARIABLE as PRELOAD, PROVIDER_VARIABLE as PROVIDER};
 use widelane_cpu::Policy;
 use widelane_crypto::digest::{Algorithm, Hash};
 
 use super::unit::Unit;
 use crate::libraries::Libraries;
 use crate::live::SYSTEM_DIRECTORY;
-use crate::run::{PRELOAD_VARIABLE as PRELOAD, PROVIDER_VARIABLE as PROVIDER};
 use crate::system;
 
 /// Its name in the directory of the service's drop-ins.

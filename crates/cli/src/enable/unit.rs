@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use nix::unistd::{Uid, User};
+use widelane_bridge::variables::PRELOAD_VARIABLE as PRELOAD;
 use widelane_cpu::policy::Reader;
 
 use super::drop_in::FILE_NAME;
 use crate::live::SYSTEM_DIRECTORY;
-use crate::run::PRELOAD_VARIABLE as PRELOAD;
 use crate::run::fitness::{Fitness, Start};
 use crate::system::{below, in_shell, way, within};
 pub use files::own_name;

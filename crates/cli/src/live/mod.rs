@@ -13,12 +13,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use widelane_bridge::counters::ON;
 use widelane_host::counters::{self, Counts};
 
 pub use self::clock::Clocks;
 pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, try_out};
 pub use self::file::{Objection, may_switch, switch};
-pub use self::off::{ON, Off};
+pub use self::off::Off;
 pub use self::process::{
     NAME_BYTES, all, are_others_hidden, command_of, control_group, cpu_of, has_loaded,
     mapped_files, of_service,

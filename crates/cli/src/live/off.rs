@@ -4,14 +4,9 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
+use widelane_bridge::counters::OFF_FOR_GOOD as FOR_GOOD;
 
 use crate::units;
-
-/// The word of a process that is not switched off.
-pub const ON: u64 = 0;
-
-/// The word of one that is switched off until somebody switches it on.
-const FOR_GOOD: u64 = u64::MAX;
 
 /// How a process is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +79,8 @@ fn nanoseconds(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use widelane_bridge::counters::ON;
+
     use super::*;
 
     #[test]
