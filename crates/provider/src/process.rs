@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use widelane_bridge::counters::{Counters, OperationKind};
 use widelane_reserve::uncancelled;
-use widelane_vault::fork_generation;
+/// A number that tells a process from its parent.
+pub(crate) use widelane_vault::process_number as identity;
 
 use crate::batching::engine::qat::Devices;
 use crate::batching::queues::Queues;
@@ -135,7 +136,6 @@ pub(crate) fn configures() {
 /// This process is a new one, and has no thread but this: what belongs to its parent is not its
 /// own.
 pub(crate) fn begin_child() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
     known();
     LAST_SEEN.store(identity(), Ordering::Relaxed);
 }
@@ -149,13 +149,6 @@ pub(crate) fn may_make_threads() -> bool {
 /// From its beginning this process counts in a file of its own.
 pub(crate) fn counts_by_itself() {
     PARENT_PAGES.store(ptr::null_mut(), Ordering::Release);
-}
-
-/// A number that tells a process from its parent, also where both have the same PID; before Linux
-/// 4.14 that only if the child was forked with the handlers of `pthread_atfork`.
-pub(crate) fn identity() -> u64 {
-    let counted = || FORKS.load(Ordering::Relaxed) << 32 | u64::from(std::process::id());
-    fork_generation().unwrap_or_else(counted)
 }
 
 /// Whether `process` is that of the calling process, and not of a parent of it.
@@ -289,9 +282,8 @@ const HANDSHAKES_BY_PARENT_MAX: u32 = 8;
 const COUNTED_BY_PARENT_MAX: u32 = 1024;
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
-/// The forks that the handlers have seen from the first process on that had them.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-/// [`identity`] of that process, and of the last one that they have seen.
+/// [`identity`] of the first process that had handlers of forks, and of the last one that these have
+/// seen.
 static WATCHED_FROM: AtomicU64 = AtomicU64::new(0);
 static LAST_SEEN: AtomicU64 = AtomicU64::new(0);
 /// Whether the runtime has seen a configuration of TLS in this process or its parents.

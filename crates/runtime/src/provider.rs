@@ -9,7 +9,7 @@ use widelane_bridge::counters::Counters;
 use widelane_bridge::hooks::{Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
 
 use crate::handshake::Notified;
-use crate::{event_loop, forks, handshake};
+use crate::{event_loop, handshake};
 
 static ATTACHED: AtomicPtr<ProviderHooks> = AtomicPtr::new(ptr::null_mut());
 
@@ -55,7 +55,6 @@ unsafe extern "C" fn widelane_runtime_attach(hooks: *const ProviderHooks) -> *co
     if table.version != HOOKS_VERSION || crate::config::config().is_none() {
         return ptr::null();
     }
-    forks::watch();
     ATTACHED.store(hooks.cast_mut(), Ordering::Release);
     &raw const OURS
 }

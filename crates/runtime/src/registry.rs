@@ -136,7 +136,7 @@ impl Drop for Hold {
 /// Holds the registration of `descriptor`.
 pub(crate) fn hold(descriptor: c_int) -> Hold {
     let Some(slot) = slot(descriptor) else { return Hold { held: None } };
-    let generation = forks::generation().wrapping_add(1);
+    let generation = forks::generation();
     for turn in 0..TURNS_MAX + NAPS_MAX {
         if slot.take_hold(generation) {
             return Hold { held: Some((slot, generation)) };
@@ -417,7 +417,7 @@ mod tests {
     fn what_a_thread_of_the_parent_held_is_free() {
         let descriptor = 5004;
         let parents = hold(descriptor);
-        let generation = forks::generation().wrapping_add(2);
+        let generation = forks::generation() + 1;
         assert!(slot(descriptor).unwrap().take_hold(generation));
         drop(parents);
         assert!(!slot(descriptor).unwrap().take_hold(generation));
@@ -427,7 +427,7 @@ mod tests {
     fn what_a_thread_of_the_parent_used_is_kept_open_by_the_child_s() {
         let descriptor = 5008;
         let used_by = &slot(descriptor).unwrap().used_by;
-        let of_parent = u64::from(forks::generation().wrapping_sub(1)) << 32 | 1;
+        let of_parent = u64::from(forks::generation() - 1) << 32 | 1;
         used_by.store(of_parent, Ordering::Relaxed);
         let kept = keep_open(descriptor);
         assert_eq!(used_by.load(Ordering::Relaxed), forks::this_thread());

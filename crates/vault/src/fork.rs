@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::process;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -27,6 +28,29 @@ pub fn fork_generation() -> Option<u64> {
         known => Some(known),
     }
 }
+
+/// A number above zero that no process has from which this one was forked: as [`fork_generation`],
+/// and where that says nothing, by the numbers that the system gives to processes. There only a
+/// child that has its parent's, in a PID namespace of its own, is not told from it.
+pub fn process_number() -> u64 {
+    fork_generation().unwrap_or_else(number_by_pid)
+}
+
+fn number_by_pid() -> u64 {
+    let pid = u64::from(process::id()) << 32;
+    let number = |known| known & u64::from(u32::MAX);
+    let known = BY_PID.load(Ordering::Acquire);
+    if known != 0 && known - number(known) == pid {
+        return number(known);
+    }
+    let next = NEWEST.fetch_add(1, Ordering::Relaxed) + 1;
+    let put = BY_PID.compare_exchange(known, pid | next, Ordering::AcqRel, Ordering::Acquire);
+    // As above.
+    put.map_or_else(number, |_| next)
+}
+
+/// The PID of a process and the number that it has drawn; zero at first.
+static BY_PID: AtomicU64 = AtomicU64::new(0);
 
 /// The newest number that this process or one of its ancestors has drawn: a child goes on from it.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
@@ -104,22 +128,22 @@ mod tests {
     use super::*;
 
     /// Whether a forked child has a number that `known` does not have, and so has a child of its.
-    fn is_new_in_children(known: &[u64], depth: usize) -> bool {
+    fn is_new_in_children(number: fn() -> u64, known: &[u64], depth: usize) -> bool {
         in_child(|| {
-            let mut known = known.to_vec();
-            let is_new = fork_generation().is_some_and(|own| {
-                let is_new = !known.contains(&own);
-                known.push(own);
-                is_new && fork_generation() == Some(own)
-            });
-            is_new && (depth == 0 || is_new_in_children(&known, depth - 1))
+            let own = number();
+            let is_new = !known.contains(&own) && number() == own;
+            let known = [known, &[own]].concat();
+            is_new && (depth == 0 || is_new_in_children(number, &known, depth - 1))
         })
     }
 
     #[test]
     fn each_forked_process_has_a_number_of_its_own() {
-        let own = fork_generation().expect("this kernel tells");
-        assert!(is_new_in_children(&[own], 1));
-        assert_eq!(fork_generation(), Some(own));
+        assert_eq!(fork_generation(), Some(process_number()), "this kernel tells");
+        for number in [process_number, number_by_pid] {
+            let own = number();
+            assert!(own > 0 && is_new_in_children(number, &[own], 1));
+            assert_eq!(number(), own);
+        }
     }
 }

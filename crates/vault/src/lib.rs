@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use widelane_secret::wipe;
 
 use self::chunk::{Chunk, PLACE_BYTES_MAX};
-pub use self::fork::fork_generation;
+pub use self::fork::{fork_generation, process_number};
 
 /// Whether some keys of this process, or of one that it was forked from, could not be locked.
 pub fn has_unlocked_keys() -> bool {
