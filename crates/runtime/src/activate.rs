@@ -4,7 +4,7 @@
 //! sets up, and is preferred (`?provider=widelane`), never required.
 #![allow(unsafe_code, reason = "dlopen of the provider, C strings of properties")]
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_void};
 use core::{mem, ptr};
 use std::ffi::CString;
 use std::sync::Once;
@@ -13,6 +13,7 @@ use widelane_bridge::hooks::{PREPARE_SYMBOL, Prepare};
 
 use crate::config::{Config, config};
 use crate::groups;
+use crate::handshake::take_error_texts;
 use crate::notice::{Notice, say_once};
 use crate::provider::provider;
 use crate::real::{self, OpenSsl};
@@ -59,7 +60,7 @@ fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
         let name = PROVIDER_NAME.as_ptr();
         (openssl.OSSL_PROVIDER_add_builtin)(default_context, name, start);
         // The last argument keeps the default provider that a program gets if it asks for none.
-        if (openssl.OSSL_PROVIDER_try_load)(default_context, name, 1).is_null() {
+        if real::OSSL_PROVIDER_try_load(default_context, name, 1).is_null() {
             return Err(format!(
                 "the provider {} does not start{}",
                 config.provider.to_string_lossy(),
@@ -86,27 +87,11 @@ fn load(openssl: &OpenSsl, config: &Config) -> Result<(), String> {
 
 /// What the error queue says of a provider that does not start, its own reason first.
 fn reasons(openssl: &OpenSsl) -> String {
-    let mut reasons = String::new();
-    loop {
-        let (mut text, mut flags) = (ptr::null(), 0);
-        let [file, function] = [ptr::null_mut(); 2];
-        let line = ptr::null_mut();
-        if (openssl.ERR_get_error_all)(file, line, function, &mut text, &mut flags) == 0 {
-            return reasons;
-        }
-        if flags & ERR_TXT_STRING != 0 && !text.is_null() {
-            // SAFETY: a C string by its flag, which lives as long as the entry's place.
-            let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-            // What libcrypto adds names the provider.
-            if !text.is_empty() && !text.starts_with("name=") {
-                reasons += &format!(": {text}");
-            }
-        }
-    }
+    let texts = take_error_texts(openssl);
+    // What libcrypto adds names the provider.
+    let own = texts.filter(|text| !text.is_empty() && !text.to_bytes().starts_with(b"name="));
+    own.map(|text| format!(": {}", text.to_string_lossy())).collect()
 }
-
-/// An error's data is a text.
-const ERR_TXT_STRING: c_int = 2;
 
 /// Has libcrypto make what it would make in each worker at its first handshake: its generators, and
 /// the lists of algorithms that creating an `SSL_CTX` does not ask for.
@@ -118,20 +103,20 @@ const ERR_TXT_STRING: c_int = 2;
 /// OpenSSL 3.0.2 takes no algorithm of a provider that is loaded after a list was made, unless it
 /// is asked for one that the list does not have: so where we have one, ours is asked for.
 fn fetch_ahead(openssl: &OpenSsl) {
-    type Fetch = extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+    type Fetch = fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     type Free = extern "C" fn(*mut c_void);
     let ours: [(Fetch, Free, &CStr); 6] = [
-        (openssl.EVP_ASYM_CIPHER_fetch, openssl.EVP_ASYM_CIPHER_free, c"RSA"),
-        (openssl.EVP_CIPHER_fetch, openssl.EVP_CIPHER_free, c"AES-128-GCM"),
-        (openssl.EVP_KDF_fetch, openssl.EVP_KDF_free, c"TLS13-KDF"),
-        (openssl.EVP_KEYEXCH_fetch, openssl.EVP_KEYEXCH_free, c"ECDH"),
-        (openssl.EVP_KEYMGMT_fetch, openssl.EVP_KEYMGMT_free, c"RSA"),
-        (openssl.EVP_SIGNATURE_fetch, openssl.EVP_SIGNATURE_free, c"RSA"),
+        (real::EVP_ASYM_CIPHER_fetch, openssl.EVP_ASYM_CIPHER_free, c"RSA"),
+        (real::EVP_CIPHER_fetch, openssl.EVP_CIPHER_free, c"AES-128-GCM"),
+        (real::EVP_KDF_fetch, openssl.EVP_KDF_free, c"TLS13-KDF"),
+        (real::EVP_KEYEXCH_fetch, openssl.EVP_KEYEXCH_free, c"ECDH"),
+        (real::EVP_KEYMGMT_fetch, openssl.EVP_KEYMGMT_free, c"RSA"),
+        (real::EVP_SIGNATURE_fetch, openssl.EVP_SIGNATURE_free, c"RSA"),
     ];
     for (fetch, free, name) in ours {
         free(fetch(ptr::null_mut(), name.as_ptr(), c"provider=widelane".as_ptr()));
     }
-    let mac = (openssl.EVP_MAC_fetch)(ptr::null_mut(), c"HMAC".as_ptr(), ptr::null());
+    let mac = real::EVP_MAC_fetch(ptr::null_mut(), c"HMAC".as_ptr(), ptr::null());
     (openssl.EVP_MAC_free)(mac);
     // What fails here is tried again when it is needed.
     let mut byte = 0;

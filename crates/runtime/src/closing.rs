@@ -55,7 +55,7 @@ pub(crate) struct Wait {
     asked: u64,
     /// The round of whole batches in which it parked.
     round: u64,
-    /// How often its process had been forked when it parked.
+    /// How often its thread had left what was parked when it parked.
     generation: u32,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Closing {
     batches: u32,
     /// Parked handshakes that parked in earlier rounds.
     passed_over: usize,
-    /// Counts the forks that made this process, as far as the thread has noticed them.
+    /// Counts how often what was parked has been left: to a parent, or to the end of the process.
     generation: u32,
 }
 

@@ -47,6 +47,16 @@ pub(crate) fn has_begun() -> bool {
     HAS_BEGUN.get()
 }
 
+/// What `f` makes of the handshake whose fibre is running; nothing where none is.
+///
+/// For doors that any thread of any program calls: one that never waits gets no event loop by it.
+pub(crate) fn on_fibre<T>(f: impl FnOnce(&Handshake) -> T) -> Option<T> {
+    if !has_begun() {
+        return None;
+    }
+    EventLoop::with(|event_loop| event_loop.on_fibre().map(f)).flatten()
+}
+
 /// Finishes what is parked on a thread that ends: another may have those connections by now. If the
 /// process ends, that is left as it is: the program may have freed what its callbacks use.
 struct End;

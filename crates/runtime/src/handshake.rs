@@ -36,20 +36,21 @@ use widelane_bridge::hooks::{Extent, ProviderHooks};
 use widelane_reserve::Stack;
 
 use crate::closing::{Verdict, Wait};
-use crate::event_loop::EventLoop;
 use crate::event_loop::mailbox::Mailbox;
+use crate::event_loop::{EventLoop, on_fibre};
 use crate::extra_data::{Index, OF_CONNECTIONS};
 use crate::fibre::{self, Place};
 use crate::interpose::guard_uncancelled;
 use crate::interpreters;
 use crate::methods;
 use crate::notice::{Notice, say_once};
-use crate::provider::{Handle, count, may_park_in, provider};
+use crate::provider::{Handle, count_handshake, may_park_in, provider};
 use crate::real::{self, OpenSsl, SSL_ERROR_SSL, SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE};
 use crate::registry;
 use crate::wake::Wanted;
 pub(crate) use abandon::{abandon_before_clear, abandon_before_free};
 use ahead::Outcome;
+pub(crate) use ahead::take_error_texts;
 use empty_input::EmptyInput;
 pub(crate) use empty_input::descriptor_behind;
 pub(crate) use first::handshake_first;
@@ -589,7 +590,7 @@ fn take_in(
     if interpreters::need_own_stack() {
         return None;
     }
-    let descriptor = (openssl.SSL_get_fd)(ssl);
+    let descriptor = real::SSL_get_fd(ssl);
     let notified = Notified::of(openssl, ssl, descriptor)?;
     // What has polled once may have done so for another thread, and never do it again.
     if notified != Notified::Asks && !event_loop.has_slept() {
@@ -599,7 +600,7 @@ fn take_in(
         methods::keep_for_program();
     }
     if is_off {
-        count(hooks, |counters| &counters.handshakes);
+        count_handshake(hooks);
         return None;
     }
     round_trip::begin(notified);
@@ -635,13 +636,17 @@ fn take_in(
         drop(unsafe { Box::from_raw(handshake) });
         return None;
     }
-    count(hooks, |counters| &counters.handshakes);
+    count_handshake(hooks);
     // SAFETY: lives until `release` or until its SSL is freed, and neither happens during a call.
     Some(unsafe { &*handshake })
 }
 
 /// The state kept on `ssl`, if there is one.
 fn find(ssl: *mut c_void) -> Option<&'static Handshake> {
+    // Libssl refuses it from OpenSSL 3.2 on, but not where we look.
+    if ssl.is_null() {
+        return None;
+    }
     let openssl = real::openssl()?;
     let handshake = (openssl.SSL_get_ex_data)(ssl, extra_data_index(openssl)?);
     if count_of(handshake) > 0 {
@@ -712,8 +717,7 @@ fn handle(handshake: &Handshake) -> Handle {
 
 /// `RuntimeHooks::current`.
 pub(crate) extern "C" fn current() -> Handle {
-    let current = EventLoop::with(|event_loop| {
-        let handshake = event_loop.on_fibre()?;
+    let current = on_fibre(|handshake| {
         let openssl = real::openssl()?;
         let state = (openssl.SSL_state_string)(handshake.ssl);
         // SAFETY: libssl's own constant strings.

@@ -20,7 +20,7 @@ use std::ffi::CString;
 
 use crate::activate::PROVIDER_NAME;
 use crate::certificates::Certificates;
-use crate::event_loop::EventLoop;
+use crate::event_loop::on_fibre;
 use crate::provider::{is_switched_off, provider};
 use crate::random::Drawn;
 use crate::real::{self, OpenSsl};
@@ -71,20 +71,6 @@ pub(crate) fn keep_for_program() {
     IS_IN_LIBSSL.set(true);
 }
 
-/// What an algorithm does: each kind is looked up by a function of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    AsymCipher,
-    Cipher,
-    Digest,
-    Kdf,
-    Kem,
-    KeyExchange,
-    KeyManagement,
-    Mac,
-    Signature,
-}
-
 /// What libcrypto asks itself whenever it makes random bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Random {
@@ -103,41 +89,35 @@ struct Functions {
     up_ref: extern "C" fn(*mut c_void) -> c_int,
 }
 
-impl Operation {
-    fn functions(self, openssl: &OpenSsl) -> Functions {
-        macro_rules! functions {
-            ($free:ident, $provider:ident, $up_ref:ident) => {
-                Functions {
-                    free: openssl.$free,
-                    provider: openssl.$provider,
-                    up_ref: openssl.$up_ref,
-                }
-            };
+macro_rules! operations {
+    ($($operation:ident: $free:ident, $provider:ident, $up_ref:ident;)*) => {
+        /// What an algorithm does: each kind is looked up by a function of its own.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Operation {
+            $($operation,)*
         }
-        match self {
-            Self::AsymCipher => functions!(
-                EVP_ASYM_CIPHER_free,
-                EVP_ASYM_CIPHER_get0_provider,
-                EVP_ASYM_CIPHER_up_ref
-            ),
-            Self::Cipher => {
-                functions!(EVP_CIPHER_free, EVP_CIPHER_get0_provider, EVP_CIPHER_up_ref)
-            }
-            Self::Digest => functions!(EVP_MD_free, EVP_MD_get0_provider, EVP_MD_up_ref),
-            Self::Kdf => functions!(EVP_KDF_free, EVP_KDF_get0_provider, EVP_KDF_up_ref),
-            Self::Kem => functions!(EVP_KEM_free, EVP_KEM_get0_provider, EVP_KEM_up_ref),
-            Self::KeyExchange => {
-                functions!(EVP_KEYEXCH_free, EVP_KEYEXCH_get0_provider, EVP_KEYEXCH_up_ref)
-            }
-            Self::KeyManagement => {
-                functions!(EVP_KEYMGMT_free, EVP_KEYMGMT_get0_provider, EVP_KEYMGMT_up_ref)
-            }
-            Self::Mac => functions!(EVP_MAC_free, EVP_MAC_get0_provider, EVP_MAC_up_ref),
-            Self::Signature => {
-                functions!(EVP_SIGNATURE_free, EVP_SIGNATURE_get0_provider, EVP_SIGNATURE_up_ref)
+
+        impl Operation {
+            fn functions(self, openssl: &OpenSsl) -> Functions {
+                let (free, provider, up_ref) = match self {
+                    $(Self::$operation => (openssl.$free, openssl.$provider, openssl.$up_ref),)*
+                };
+                Functions { free, provider, up_ref }
             }
         }
-    }
+    };
+}
+
+operations! {
+    AsymCipher: EVP_ASYM_CIPHER_free, EVP_ASYM_CIPHER_get0_provider, EVP_ASYM_CIPHER_up_ref;
+    Cipher: EVP_CIPHER_free, EVP_CIPHER_get0_provider, EVP_CIPHER_up_ref;
+    Digest: EVP_MD_free, EVP_MD_get0_provider, EVP_MD_up_ref;
+    Kdf: EVP_KDF_free, EVP_KDF_get0_provider, EVP_KDF_up_ref;
+    Kem: EVP_KEM_free, EVP_KEM_get0_provider, EVP_KEM_up_ref;
+    KeyExchange: EVP_KEYEXCH_free, EVP_KEYEXCH_get0_provider, EVP_KEYEXCH_up_ref;
+    KeyManagement: EVP_KEYMGMT_free, EVP_KEYMGMT_get0_provider, EVP_KEYMGMT_up_ref;
+    Mac: EVP_MAC_free, EVP_MAC_get0_provider, EVP_MAC_up_ref;
+    Signature: EVP_SIGNATURE_free, EVP_SIGNATURE_get0_provider, EVP_SIGNATURE_up_ref;
 }
 
 /// The algorithm of this name, with a reference for the caller, if it may be kept: as it was found
@@ -362,7 +342,7 @@ fn is_in_libssl() -> bool {
 }
 
 fn is_on_fibre() -> bool {
-    EventLoop::with(EventLoop::is_on_fibre).unwrap_or(false)
+    on_fibre(|_| ()).is_some()
 }
 
 /// Called whenever an algorithm's name may have come to mean another one.

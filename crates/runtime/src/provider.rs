@@ -3,9 +3,8 @@
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
-use widelane_bridge::counters::Counters;
 use widelane_bridge::hooks::{Attach, HOOKS_VERSION, ProviderHooks, RuntimeHooks};
 
 use crate::handshake::Notified;
@@ -34,12 +33,12 @@ pub(crate) fn is_switched_off() -> bool {
     provider().is_some_and(|hooks| (hooks.is_off)())
 }
 
-/// Adds one to the counter that `select` picks.
-pub(crate) fn count(hooks: &ProviderHooks, select: impl FnOnce(&Counters) -> &AtomicU64) {
+/// Counts a handshake.
+pub(crate) fn count_handshake(hooks: &ProviderHooks) {
     let counters = (hooks.counters)();
     // SAFETY: null, or the counters of this process, which are never freed.
     if let Some(counters) = unsafe { counters.as_ref() } {
-        select(counters).fetch_add(1, Ordering::Relaxed);
+        counters.handshakes.fetch_add(1, Ordering::Relaxed);
     }
 }
 

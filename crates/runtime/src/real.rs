@@ -16,18 +16,18 @@ use crate::methods::NameCallback;
 use crate::sessions::NewSession;
 
 /// A function that we stand in front of, resolved at its first call.
-struct Next {
+pub(crate) struct Next {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
 }
 
 impl Next {
-    const fn new(name: &'static CStr) -> Self {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
         Self { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// The address of the function, null if no other library has one of this name.
-    fn address(&self) -> *mut c_void {
+    pub(crate) fn address(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
         if !known.is_null() {
             return known;
@@ -42,35 +42,21 @@ impl Next {
 macro_rules! name {
     ($name:ident) => {
         const {
-            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            match core::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes())
+            {
                 Ok(name) => name,
                 Err(_) => panic!("it has a nul at its end"),
             }
         }
     };
 }
+pub(crate) use name;
 
-/// Finds those functions that a program may call in a signal handler, or on a thread for which a
-/// constructor of a library waits: then it is too late to ask the loader, which takes its lock.
+/// Finds the functions of the C library. A program may call them in a signal handler, or on a thread
+/// for which a constructor of a library waits: then it is too late to ask the loader, which takes
+/// its lock.
 pub(crate) fn find_functions_of_system() {
-    let functions = [
-        &next::accept,
-        &next::accept4,
-        &next::close,
-        &next::epoll_ctl,
-        &next::epoll_pwait,
-        &next::epoll_wait,
-        &next::execve,
-        &next::exit,
-        &next::poll,
-        &next::ppoll,
-        &next::pthread_create,
-        &next::pselect,
-        &next::recv,
-        &next::select,
-        &next::send,
-    ];
-    functions.iter().for_each(|function| _ = function.address());
+    of_system::ALL.iter().for_each(|function| _ = function.address());
 }
 
 /// Whether anything of the process is called `name`.
@@ -94,24 +80,32 @@ fn address_of(name: &CStr) -> *mut c_void {
 /// The next definition of `name` after ours, in the global scope or in a TLS library loaded
 /// locally.
 fn next_symbol(name: &CStr) -> *mut c_void {
-    let libraries =
-        [c"libssl.so.3", c"libssl.so.4", c"libssl.so.1.1", c"libcrypto.so.3", c"libcrypto.so.4"];
+    const LIBRARIES: [&CStr; 6] = [
+        c"libssl.so.3",
+        c"libssl.so.4",
+        c"libssl.so.1.1",
+        c"libcrypto.so.3",
+        c"libcrypto.so.4",
+        c"libcrypto.so.1.1",
+    ];
     let in_libraries = || {
-        let mut loaded = libraries.into_iter().filter_map(loaded_library);
+        let mut loaded = LIBRARIES.into_iter().filter_map(loaded_library);
         loaded.find_map(|library| function_in(library, name))
     };
     function_in(libc::RTLD_NEXT, name).or_else(in_libraries).unwrap_or(ptr::null_mut())
 }
 
+/// Declares functions that we stand in front of, in a module of their own; with a `const` before
+/// them also the list of them.
 macro_rules! next_functions {
     ($(
         fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty, or $failure:expr)?;
     )*) => {
         #[allow(non_upper_case_globals, reason = "the names of OpenSSL")]
-        mod next {
-            use super::{CStr, Next};
+        pub(super) mod next {
+            use $crate::real::Next;
 
-            $(pub(super) static $name: Next = Next::new(name!($name));)*
+            $(pub(crate) static $name: Next = Next::new($crate::real::name!($name));)*
         }
 
         $(
@@ -122,13 +116,13 @@ macro_rules! next_functions {
             pub(crate) fn $name($($argument: $type),*) $(-> $result)? {
                 let address = next::$name.address();
                 if address.is_null() {
-                    set_errno(libc::ENOSYS);
+                    $crate::real::set_errno(libc::ENOSYS);
                     return $($failure)?;
                 }
                 // SAFETY: the function of this name has this signature, by its public header.
                 let function = unsafe {
                     core::mem::transmute::<
-                        *mut c_void,
+                        *mut core::ffi::c_void,
                         extern "C-unwind" fn($($type),*) $(-> $result)?,
                     >(address)
                 };
@@ -136,203 +130,157 @@ macro_rules! next_functions {
             }
         )*
     };
+    (const $all:ident; $(
+        fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty, or $failure:expr)?;
+    )*) => {
+        $crate::real::next_functions! {
+            $(fn $name($($argument: $type),*) $(-> $result, or $failure)?;)*
+        }
+
+        pub(super) const $all: &[&$crate::real::Next] = &[$(&next::$name),*];
+    };
+}
+pub(crate) use next_functions;
+
+pub(crate) use self::of_openssl::*;
+pub(crate) use self::of_system::*;
+pub(crate) use crate::interpose::fetch::changing::*;
+pub(crate) use crate::interpose::fetch::look_ups::*;
+pub(crate) use crate::interpose::ssl::data::*;
+
+mod of_system {
+    use super::*;
+
+    next_functions! {
+        const ALL;
+        fn accept(listener: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, or -1;
+        fn accept4(
+            listener: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int
+        ) -> c_int, or -1;
+        fn close(descriptor: c_int) -> c_int, or -1;
+        fn epoll_ctl(
+            epoll: c_int, operation: c_int, descriptor: c_int, event: *mut epoll_event
+        ) -> c_int, or -1;
+        fn epoll_wait(
+            epoll: c_int, events: *mut epoll_event, count: c_int, timeout: c_int
+        ) -> c_int, or -1;
+        fn epoll_pwait(
+            epoll: c_int, events: *mut epoll_event, count: c_int, timeout: c_int,
+            mask: *const sigset_t
+        ) -> c_int, or -1;
+        fn epoll_pwait2(
+            epoll: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec,
+            mask: *const sigset_t
+        ) -> c_int, or -1;
+        fn chroot(path: *const c_char) -> c_int, or -1;
+        fn exit(status: c_int);
+        fn pthread_create(
+            thread: *mut libc::pthread_t, attributes: *const libc::pthread_attr_t,
+            start: extern "C-unwind" fn(*mut c_void) -> *mut c_void, argument: *mut c_void
+        ) -> c_int, or libc::EAGAIN;
+        fn pthread_exit(result: *mut c_void);
+        fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, or ptr::null_mut();
+        fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
+        fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
+        fn recv(
+            descriptor: c_int, buffer: *mut c_void, bytes: usize, flags: c_int
+        ) -> isize, or -1;
+        fn send(
+            descriptor: c_int, buffer: *const c_void, bytes: usize, flags: c_int
+        ) -> isize, or -1;
+        fn poll(descriptors: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int, or -1;
+        fn ppoll(
+            descriptors: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t
+        ) -> c_int, or -1;
+        fn pselect(
+            count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+            timeout: *const timespec, mask: *const sigset_t
+        ) -> c_int, or -1;
+        fn select(
+            count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
+            timeout: *mut timeval
+        ) -> c_int, or -1;
+    }
 }
 
-next_functions! {
-    fn ASN1_item_i2d(
-        value: *const c_void, output: *mut *mut c_uchar, item: *const c_void
-    ) -> c_int, or -1;
-    fn ASN1_item_d2i(
-        value: *mut *mut c_void, input: *mut *const c_uchar, bytes: c_long, item: *const c_void
-    ) -> *mut c_void, or ptr::null_mut();
-    fn X509_new_ex(
-        context: *mut c_void, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn X509_set_ex_data(
-        certificate: *mut c_void, index: c_int, data: *mut c_void
-    ) -> c_int, or 0;
-    fn d2i_X509(
-        certificate: *mut *mut c_void, input: *mut *const c_uchar, bytes: c_long
-    ) -> *mut c_void, or ptr::null_mut();
-    fn BIO_ctrl(
-        bio: *mut c_void, command: c_int, number: c_long, argument: *mut c_void
-    ) -> c_long, or 0;
-    fn accept(listener: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, or -1;
-    fn accept4(
-        listener: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int
-    ) -> c_int, or -1;
-    fn close(descriptor: c_int) -> c_int, or -1;
-    fn epoll_ctl(
-        epoll: c_int, operation: c_int, descriptor: c_int, event: *mut epoll_event
-    ) -> c_int, or -1;
-    fn epoll_wait(
-        epoll: c_int, events: *mut epoll_event, count: c_int, timeout: c_int
-    ) -> c_int, or -1;
-    fn epoll_pwait(
-        epoll: c_int, events: *mut epoll_event, count: c_int, timeout: c_int,
-        mask: *const sigset_t
-    ) -> c_int, or -1;
-    fn epoll_pwait2(
-        epoll: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec,
-        mask: *const sigset_t
-    ) -> c_int, or -1;
-    fn chroot(path: *const c_char) -> c_int, or -1;
-    fn exit(status: c_int);
-    fn pthread_create(
-        thread: *mut libc::pthread_t, attributes: *const libc::pthread_attr_t,
-        start: extern "C-unwind" fn(*mut c_void) -> *mut c_void, argument: *mut c_void
-    ) -> c_int, or libc::EAGAIN;
-    fn pthread_exit(result: *mut c_void);
-    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, or ptr::null_mut();
-    fn execve(path: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
-    fn execvpe(file: *const c_char, arguments: Strings, variables: Strings) -> c_int, or -1;
-    fn ENGINE_pkey_asn1_find_str(
-        engine: *mut *mut c_void, name: *const c_char, length: c_int
-    ) -> *const c_void, or ptr::null();
-    fn ENGINE_register_pkey_asn1_meths(engine: *mut c_void) -> c_int, or 0;
-    fn ENGINE_set_default_pkey_asn1_meths(engine: *mut c_void) -> c_int, or 0;
-    fn EVP_ASYM_CIPHER_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn EVP_CIPHER_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn EVP_KDF_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn EVP_KEM_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn EVP_KEYEXCH_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn EVP_KEYMGMT_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn EVP_MAC_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn EVP_MD_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn EVP_SIGNATURE_fetch(
-        context: *mut c_void, name: *const c_char, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn CONF_modules_finish();
-    fn CONF_modules_load(
-        configuration: *const c_void, program: *const c_char, flags: c_ulong
-    ) -> c_int, or 0;
-    fn CONF_modules_load_file(
-        file: *const c_char, program: *const c_char, flags: c_ulong
-    ) -> c_int, or 0;
-    fn CONF_modules_load_file_ex(
-        context: *mut c_void, file: *const c_char, program: *const c_char, flags: c_ulong
-    ) -> c_int, or 0;
-    fn CONF_modules_unload(all: c_int);
-    fn EVP_default_properties_enable_fips(context: *mut c_void, enable: c_int) -> c_int, or 0;
-    fn OSSL_LIB_CTX_load_config(context: *mut c_void, file: *const c_char) -> c_int, or 0;
-    fn OSSL_PROVIDER_load(
-        context: *mut c_void, name: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn OSSL_PROVIDER_load_ex(
-        context: *mut c_void, name: *const c_char, parameters: *mut c_void
-    ) -> *mut c_void, or ptr::null_mut();
-    fn OSSL_PROVIDER_self_test(provider: *const c_void) -> c_int, or 0;
-    fn OSSL_PROVIDER_try_load(
-        context: *mut c_void, name: *const c_char, retain: c_int
-    ) -> *mut c_void, or ptr::null_mut();
-    fn OSSL_PROVIDER_try_load_ex(
-        context: *mut c_void, name: *const c_char, parameters: *mut c_void, retain: c_int
-    ) -> *mut c_void, or ptr::null_mut();
-    fn OSSL_PROVIDER_unload(provider: *mut c_void) -> c_int, or 0;
-    fn EVP_set_default_properties(
-        context: *mut c_void, properties: *const c_char
-    ) -> c_int, or 0;
-    fn recv(
-        descriptor: c_int, buffer: *mut c_void, bytes: usize, flags: c_int
-    ) -> isize, or -1;
-    fn send(
-        descriptor: c_int, buffer: *const c_void, bytes: usize, flags: c_int
-    ) -> isize, or -1;
-    fn poll(descriptors: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int, or -1;
-    fn ppoll(
-        descriptors: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t
-    ) -> c_int, or -1;
-    fn pselect(
-        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
-        timeout: *const timespec, mask: *const sigset_t
-    ) -> c_int, or -1;
-    fn select(
-        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
-        timeout: *mut timeval
-    ) -> c_int, or -1;
-    fn EVP_KEYMGMT_is_a(key_management: *const c_void, name: *const c_char) -> c_int, or 0;
-    fn EVP_KEYMGMT_names_do_all(
-        key_management: *const c_void, callback: Option<NameCallback>, argument: *mut c_void
-    ) -> c_int, or 0;
-    fn OPENSSL_thread_stop();
-    fn OPENSSL_thread_stop_ex(context: *mut c_void);
-    fn RAND_bytes_ex(
-        context: *mut c_void, bytes: *mut c_uchar, count: usize, strength: c_uint
-    ) -> c_int, or 0;
-    fn RAND_get0_private(context: *mut c_void) -> *const c_void, or ptr::null();
-    fn RAND_get0_public(context: *mut c_void) -> *const c_void, or ptr::null();
-    fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
-    fn RAND_set0_public(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
-    fn RAND_get_rand_method() -> *const c_void, or ptr::null();
-    fn RAND_set_rand_engine(engine: *mut c_void) -> c_int, or 0;
-    fn RAND_set_rand_method(method: *const c_void) -> c_int, or 0;
-    fn PEM_read_bio_PrivateKey(
-        bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void
-    ) -> *mut c_void, or ptr::null_mut();
-    fn PEM_read_bio_PrivateKey_ex(
-        bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void,
-        context: *mut c_void, properties: *const c_char
-    ) -> *mut c_void, or ptr::null_mut();
-    fn SSL_CTX_new(method: *const c_void) -> *mut c_void, or ptr::null_mut();
-    fn SSL_CTX_new_ex(
-        context: *mut c_void, properties: *const c_char, method: *const c_void
-    ) -> *mut c_void, or ptr::null_mut();
-    fn SSL_CTX_sess_get_new_cb(context: *mut c_void) -> Option<NewSession>, or None;
-    fn SSL_CTX_sess_set_new_cb(context: *mut c_void, new_session: Option<NewSession>);
-    fn SSL_CTX_set_cert_cb(
-        context: *mut c_void, callback: CertificateCallback, argument: *mut c_void
-    );
-    fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int, or 0;
-    fn SSL_CTX_use_PrivateKey_file(
-        context: *mut c_void, file: *const c_char, format: c_int
-    ) -> c_int, or 0;
-    fn SSL_accept(ssl: *mut c_void) -> c_int, or -1;
-    fn SSL_clear(ssl: *mut c_void) -> c_int, or 0;
-    fn SSL_do_handshake(ssl: *mut c_void) -> c_int, or -1;
-    fn SSL_free(ssl: *mut c_void);
-    fn SSL_get_error(ssl: *const c_void, result: c_int) -> c_int, or SSL_ERROR_SSL;
-    fn SSL_peek(ssl: *mut c_void, buffer: *mut c_void, bytes: c_int) -> c_int, or -1;
-    fn SSL_peek_ex(
-        ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
-    ) -> c_int, or 0;
-    fn SSL_read(ssl: *mut c_void, buffer: *mut c_void, bytes: c_int) -> c_int, or -1;
-    fn SSL_read_early_data(
-        ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
-    ) -> c_int, or 0;
-    fn SSL_read_ex(
-        ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
-    ) -> c_int, or 0;
-    fn SSL_get_fd(ssl: *const c_void) -> c_int, or -1;
-    fn SSL_get_rfd(ssl: *const c_void) -> c_int, or -1;
-    fn SSL_set_cert_cb(
-        ssl: *mut c_void, callback: CertificateCallback, argument: *mut c_void
-    );
-    fn SSL_shutdown(ssl: *mut c_void) -> c_int, or -1;
-    fn SSL_up_ref(ssl: *mut c_void) -> c_int, or 0;
-    fn SSL_want(ssl: *const c_void) -> c_int, or SSL_NOTHING;
-    fn SSL_write(ssl: *mut c_void, buffer: *const c_void, bytes: c_int) -> c_int, or -1;
-    fn SSL_write_ex(
-        ssl: *mut c_void, buffer: *const c_void, bytes: usize, done: *mut usize
-    ) -> c_int, or 0;
-    fn SSL_write_ex2(
-        ssl: *mut c_void, buffer: *const c_void, bytes: usize, flags: u64, done: *mut usize
-    ) -> c_int, or 0;
+/// Beside those that the tables of [`crate::interpose`] declare with their doors.
+mod of_openssl {
+    use super::*;
+
+    next_functions! {
+        fn ASN1_item_i2d(
+            value: *const c_void, output: *mut *mut c_uchar, item: *const c_void
+        ) -> c_int, or -1;
+        fn ASN1_item_d2i(
+            value: *mut *mut c_void, input: *mut *const c_uchar, bytes: c_long, item: *const c_void
+        ) -> *mut c_void, or ptr::null_mut();
+        fn X509_new_ex(
+            context: *mut c_void, properties: *const c_char
+        ) -> *mut c_void, or ptr::null_mut();
+        fn X509_set_ex_data(
+            certificate: *mut c_void, index: c_int, data: *mut c_void
+        ) -> c_int, or 0;
+        fn d2i_X509(
+            certificate: *mut *mut c_void, input: *mut *const c_uchar, bytes: c_long
+        ) -> *mut c_void, or ptr::null_mut();
+        fn BIO_ctrl(
+            bio: *mut c_void, command: c_int, number: c_long, argument: *mut c_void
+        ) -> c_long, or 0;
+        fn ENGINE_pkey_asn1_find_str(
+            engine: *mut *mut c_void, name: *const c_char, length: c_int
+        ) -> *const c_void, or ptr::null();
+        fn EVP_set_default_properties(
+            context: *mut c_void, properties: *const c_char
+        ) -> c_int, or 0;
+        fn EVP_KEYMGMT_is_a(key_management: *const c_void, name: *const c_char) -> c_int, or 0;
+        fn EVP_KEYMGMT_names_do_all(
+            key_management: *const c_void, callback: Option<NameCallback>, argument: *mut c_void
+        ) -> c_int, or 0;
+        fn OPENSSL_thread_stop();
+        fn OPENSSL_thread_stop_ex(context: *mut c_void);
+        fn RAND_bytes_ex(
+            context: *mut c_void, bytes: *mut c_uchar, count: usize, strength: c_uint
+        ) -> c_int, or 0;
+        fn RAND_get0_private(context: *mut c_void) -> *const c_void, or ptr::null();
+        fn RAND_get0_public(context: *mut c_void) -> *const c_void, or ptr::null();
+        fn RAND_get_rand_method() -> *const c_void, or ptr::null();
+        fn PEM_read_bio_PrivateKey(
+            bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void
+        ) -> *mut c_void, or ptr::null_mut();
+        fn PEM_read_bio_PrivateKey_ex(
+            bio: *mut c_void, key: *mut *mut c_void, ask: PasswordCallback, argument: *mut c_void,
+            context: *mut c_void, properties: *const c_char
+        ) -> *mut c_void, or ptr::null_mut();
+        fn SSL_CTX_new(method: *const c_void) -> *mut c_void, or ptr::null_mut();
+        fn SSL_CTX_new_ex(
+            context: *mut c_void, properties: *const c_char, method: *const c_void
+        ) -> *mut c_void, or ptr::null_mut();
+        fn SSL_CTX_sess_get_new_cb(context: *mut c_void) -> Option<NewSession>, or None;
+        fn SSL_CTX_sess_set_new_cb(context: *mut c_void, new_session: Option<NewSession>);
+        fn SSL_CTX_set_cert_cb(
+            context: *mut c_void, callback: CertificateCallback, argument: *mut c_void
+        );
+        fn SSL_CTX_use_PrivateKey(context: *mut c_void, key: *mut c_void) -> c_int, or 0;
+        fn SSL_CTX_use_PrivateKey_file(
+            context: *mut c_void, file: *const c_char, format: c_int
+        ) -> c_int, or 0;
+        fn SSL_accept(ssl: *mut c_void) -> c_int, or -1;
+        fn SSL_clear(ssl: *mut c_void) -> c_int, or 0;
+        fn SSL_do_handshake(ssl: *mut c_void) -> c_int, or -1;
+        fn SSL_free(ssl: *mut c_void);
+        fn SSL_get_error(ssl: *const c_void, result: c_int) -> c_int, or SSL_ERROR_SSL;
+        fn SSL_read_early_data(
+            ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
+        ) -> c_int, or 0;
+        fn SSL_get_fd(ssl: *const c_void) -> c_int, or -1;
+        fn SSL_get_rfd(ssl: *const c_void) -> c_int, or -1;
+        fn SSL_set_cert_cb(
+            ssl: *mut c_void, callback: CertificateCallback, argument: *mut c_void
+        );
+        fn SSL_shutdown(ssl: *mut c_void) -> c_int, or -1;
+        fn SSL_up_ref(ssl: *mut c_void) -> c_int, or 0;
+        fn SSL_want(ssl: *const c_void) -> c_int, or SSL_NOTHING;
+    }
 }
 
 /// What OpenSSL asks for a password: where to write it, the room there, whether it is to be
@@ -407,6 +355,7 @@ macro_rules! openssl_functions {
         variadic $(fn $variadic:ident($($fixed:ty),*);)*
     ) => {
         /// The functions of libssl and libcrypto that we call, by their own names and signatures.
+        /// Those that we also stand in front of are in [`next_functions`].
         ///
         /// They are declared safe to call: the objects we hand them are those that the program
         /// handed us in a call of the same library, at a moment when it allows that call.
@@ -480,31 +429,25 @@ openssl_functions! {
     fn ERR_pop_to_mark() -> c_int;
     fn ERR_set_debug(*const c_char, c_int, *const c_char);
     fn ERR_set_mark() -> c_int;
-    fn EVP_ASYM_CIPHER_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_ASYM_CIPHER_free(*mut c_void);
     fn EVP_ASYM_CIPHER_get0_provider(*const c_void) -> *const c_void;
     fn EVP_ASYM_CIPHER_up_ref(*mut c_void) -> c_int;
-    fn EVP_CIPHER_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_CIPHER_free(*mut c_void);
     fn EVP_CIPHER_get0_provider(*const c_void) -> *const c_void;
     fn EVP_CIPHER_up_ref(*mut c_void) -> c_int;
-    fn EVP_KDF_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_KDF_free(*mut c_void);
     fn EVP_KDF_get0_provider(*const c_void) -> *const c_void;
     fn EVP_KDF_up_ref(*mut c_void) -> c_int;
     fn EVP_KEM_free(*mut c_void);
     fn EVP_KEM_get0_provider(*const c_void) -> *const c_void;
     fn EVP_KEM_up_ref(*mut c_void) -> c_int;
-    fn EVP_KEYEXCH_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_KEYEXCH_free(*mut c_void);
     fn EVP_KEYEXCH_get0_provider(*const c_void) -> *const c_void;
     fn EVP_KEYEXCH_up_ref(*mut c_void) -> c_int;
-    fn EVP_KEYMGMT_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_KEYMGMT_free(*mut c_void);
     fn EVP_KEYMGMT_get0_name(*const c_void) -> *const c_char;
     fn EVP_KEYMGMT_get0_provider(*const c_void) -> *const c_void;
     fn EVP_KEYMGMT_up_ref(*mut c_void) -> c_int;
-    fn EVP_MAC_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_MAC_free(*mut c_void);
     fn EVP_MAC_get0_provider(*const c_void) -> *const c_void;
     fn EVP_MAC_up_ref(*mut c_void) -> c_int;
@@ -521,7 +464,6 @@ openssl_functions! {
     fn EVP_PKEY_is_a(*const c_void, *const c_char) -> c_int;
     fn EVP_PKEY_new() -> *mut c_void;
     fn EVP_PKEY_sign_init(*mut c_void) -> c_int;
-    fn EVP_SIGNATURE_fetch(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
     fn EVP_SIGNATURE_free(*mut c_void);
     fn EVP_SIGNATURE_get0_provider(*const c_void) -> *const c_void;
     fn EVP_SIGNATURE_up_ref(*mut c_void) -> c_int;
@@ -541,7 +483,6 @@ openssl_functions! {
     fn OSSL_PROVIDER_add_builtin(*mut c_void, *const c_char, *const c_void) -> c_int;
     fn OSSL_PROVIDER_available(*mut c_void, *const c_char) -> c_int;
     fn OSSL_PROVIDER_get0_name(*const c_void) -> *const c_char;
-    fn OSSL_PROVIDER_try_load(*mut c_void, *const c_char, c_int) -> *mut c_void;
     fn RAND_OpenSSL() -> *const c_void;
     fn RAND_bytes(*mut u8, c_int) -> c_int;
     fn RAND_priv_bytes(*mut u8, c_int) -> c_int;
@@ -550,7 +491,6 @@ openssl_functions! {
     fn SSL_CTX_free(*mut c_void);
     fn SSL_ctrl(*mut c_void, c_int, c_long, *mut c_void) -> c_long;
     fn SSL_get_ex_data(*const c_void, c_int) -> *mut c_void;
-    fn SSL_get_fd(*const c_void) -> c_int;
     fn SSL_get_finished(*const c_void, *mut c_void, usize) -> usize;
     fn SSL_get_max_early_data(*const c_void) -> u32;
     fn SSL_get_num_tickets(*const c_void) -> usize;
@@ -625,7 +565,7 @@ fn loaded_libssls() -> impl Iterator<Item = *mut c_void> {
 
 /// Where the libssl and the libcrypto behind our doors are loaded; zero for one that there is not.
 pub(crate) fn own_libraries() -> [usize; 2] {
-    [&next::SSL_CTX_new, &next::BIO_ctrl].map(|next| {
+    [&of_openssl::next::SSL_CTX_new, &of_openssl::next::BIO_ctrl].map(|next| {
         let address = next.address();
         object_at(address).map_or(0, |info| info.dli_fbase as usize)
     })
@@ -684,7 +624,7 @@ pub(crate) fn unload(library: *mut c_void) {
 
 /// The function that loads libraries; its result depends on where it is called.
 pub(crate) fn dlopen_address() -> *mut c_void {
-    next::dlopen.address()
+    of_system::next::dlopen.address()
 }
 
 /// Clears the thread's `dlerror`, as the next successful call would.

@@ -43,7 +43,7 @@ impl Transfer {
     /// Nothing if keys of EC are not the provider's affair.
     pub(crate) fn new(openssl: &'static OpenSsl) -> Option<Self> {
         let (library, algorithm, any) = (ptr::null_mut(), ALGORITHM.as_ptr(), ptr::null());
-        let management = NonNull::new((openssl.EVP_KEYMGMT_fetch)(library, algorithm, any))?;
+        let management = NonNull::new(real::EVP_KEYMGMT_fetch(library, algorithm, any))?;
         let provider = (openssl.EVP_KEYMGMT_get0_provider)(management.as_ptr());
         let name = (openssl.OSSL_PROVIDER_get0_name)(provider);
         // SAFETY: each provider has a name, a C string, and is there as long as its algorithms.

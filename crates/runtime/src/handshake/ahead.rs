@@ -178,6 +178,11 @@ impl Outcome {
     }
 }
 
+/// Takes everything out of the thread's error queue, of which the texts remain.
+pub(crate) fn take_error_texts(openssl: &OpenSsl) -> impl Iterator<Item = CString> {
+    Outcome::take(openssl, 0).errors.into_iter().filter_map(|error| error.text)
+}
+
 impl Error {
     fn take(openssl: &OpenSsl) -> Option<Self> {
         let (mut file, mut function, mut text) = (ptr::null(), ptr::null(), ptr::null());

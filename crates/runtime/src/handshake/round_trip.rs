@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use libc::{socklen_t, tcp_info};
 
 use super::{Handshake, Notified};
-use crate::event_loop::{EventLoop, has_begun};
+use crate::event_loop::on_fibre;
 use crate::real;
 
 /// Whether the program has a BIO that hides its socket: only then do we look at `recv` and `send`.
@@ -25,12 +25,8 @@ pub(super) fn begin(notified: Notified) {
 /// The program receives from a socket: if it does so for a handshake, that is the one which its BIO
 /// hides.
 pub(crate) fn receives(descriptor: c_int) {
-    if HIDES_SOCKETS.load(Ordering::Relaxed) && has_begun() {
-        EventLoop::with(|event_loop| {
-            if let Some(handshake) = event_loop.on_fibre() {
-                handshake.receives_from.set(descriptor);
-            }
-        });
+    if HIDES_SOCKETS.load(Ordering::Relaxed) {
+        on_fibre(|handshake| handshake.receives_from.set(descriptor));
     }
 }
 

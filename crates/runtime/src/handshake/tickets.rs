@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_void};
 
 use super::{Handshake, Notified};
 use crate::cork;
-use crate::event_loop::EventLoop;
+use crate::event_loop::on_fibre;
 use crate::real::{self, OpenSsl, TLS1_3_VERSION};
 
 /// The short name of libssl's state in which it writes a ticket.
@@ -16,10 +16,7 @@ const WRITES_TICKET: &CStr = c"TWST";
 ///
 /// The last ticket is flushed, but its packet waits for what the program writes next.
 pub(crate) fn has_more_tickets(bio: *mut c_void) -> bool {
-    EventLoop::with(|event_loop| {
-        event_loop.on_fibre().is_some_and(|handshake| handshake.has_more_tickets(bio))
-    })
-    .unwrap_or(false)
+    on_fibre(|handshake| handshake.has_more_tickets(bio)).unwrap_or(false)
 }
 
 impl Handshake {

@@ -12,10 +12,20 @@ use core::ptr;
 use super::{guard, uncancelled};
 use crate::methods::{self, NameCallback, Operation, Random};
 use crate::random::REQUEST_BYTES_MAX;
-use crate::real;
+use crate::real::{self, next_functions};
 
 macro_rules! fetch_functions {
     ($($name:ident: $operation:ident;)*) => {
+        pub(crate) mod look_ups {
+            use super::*;
+
+            next_functions! {$(
+                fn $name(
+                    context: *mut c_void, name: *const c_char, properties: *const c_char
+                ) -> *mut c_void, or ptr::null_mut();
+            )*}
+        }
+
         $(
             #[unsafe(no_mangle)]
             extern "C-unwind" fn $name(
@@ -161,7 +171,17 @@ extern "C-unwind" fn OPENSSL_thread_stop_ex(context: *mut c_void) {
 }
 
 macro_rules! changes {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+    ($(
+        fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty, or $failure:expr)?;
+    )*) => {
+        pub(crate) mod changing {
+            use super::*;
+
+            next_functions! {
+                $(fn $name($($argument: $type),*) $(-> $result, or $failure)?;)*
+            }
+        }
+
         $(
             #[unsafe(no_mangle)]
             extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
@@ -174,35 +194,37 @@ macro_rules! changes {
 }
 
 changes! {
-    fn ENGINE_register_pkey_asn1_meths(engine: *mut c_void) -> c_int;
-    fn ENGINE_set_default_pkey_asn1_meths(engine: *mut c_void) -> c_int;
-    fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int;
-    fn RAND_set0_public(context: *mut c_void, generator: *mut c_void) -> c_int;
-    fn RAND_set_rand_engine(engine: *mut c_void) -> c_int;
-    fn RAND_set_rand_method(method: *const c_void) -> c_int;
+    fn ENGINE_register_pkey_asn1_meths(engine: *mut c_void) -> c_int, or 0;
+    fn ENGINE_set_default_pkey_asn1_meths(engine: *mut c_void) -> c_int, or 0;
+    fn RAND_set0_private(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
+    fn RAND_set0_public(context: *mut c_void, generator: *mut c_void) -> c_int, or 0;
+    fn RAND_set_rand_engine(engine: *mut c_void) -> c_int, or 0;
+    fn RAND_set_rand_method(method: *const c_void) -> c_int, or 0;
     fn CONF_modules_finish();
     fn CONF_modules_load(
         configuration: *const c_void, program: *const c_char, flags: c_ulong
-    ) -> c_int;
+    ) -> c_int, or 0;
     fn CONF_modules_load_file(
         file: *const c_char, program: *const c_char, flags: c_ulong
-    ) -> c_int;
+    ) -> c_int, or 0;
     fn CONF_modules_load_file_ex(
         context: *mut c_void, file: *const c_char, program: *const c_char, flags: c_ulong
-    ) -> c_int;
+    ) -> c_int, or 0;
     fn CONF_modules_unload(all: c_int);
-    fn EVP_default_properties_enable_fips(context: *mut c_void, enable: c_int) -> c_int;
-    fn OSSL_LIB_CTX_load_config(context: *mut c_void, file: *const c_char) -> c_int;
-    fn OSSL_PROVIDER_load(context: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn EVP_default_properties_enable_fips(context: *mut c_void, enable: c_int) -> c_int, or 0;
+    fn OSSL_LIB_CTX_load_config(context: *mut c_void, file: *const c_char) -> c_int, or 0;
+    fn OSSL_PROVIDER_load(
+        context: *mut c_void, name: *const c_char
+    ) -> *mut c_void, or ptr::null_mut();
     fn OSSL_PROVIDER_load_ex(
         context: *mut c_void, name: *const c_char, parameters: *mut c_void
-    ) -> *mut c_void;
-    fn OSSL_PROVIDER_self_test(provider: *const c_void) -> c_int;
+    ) -> *mut c_void, or ptr::null_mut();
+    fn OSSL_PROVIDER_self_test(provider: *const c_void) -> c_int, or 0;
     fn OSSL_PROVIDER_try_load(
         context: *mut c_void, name: *const c_char, retain: c_int
-    ) -> *mut c_void;
+    ) -> *mut c_void, or ptr::null_mut();
     fn OSSL_PROVIDER_try_load_ex(
         context: *mut c_void, name: *const c_char, parameters: *mut c_void, retain: c_int
-    ) -> *mut c_void;
-    fn OSSL_PROVIDER_unload(provider: *mut c_void) -> c_int;
+    ) -> *mut c_void, or ptr::null_mut();
+    fn OSSL_PROVIDER_unload(provider: *mut c_void) -> c_int, or 0;
 }

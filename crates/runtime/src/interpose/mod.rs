@@ -13,14 +13,14 @@ mod chroot;
 pub(crate) mod end;
 mod epoll;
 mod exec;
-mod fetch;
+pub(crate) mod fetch;
 mod load;
 mod memory;
 mod pem;
 mod poll;
 mod session;
 mod socket;
-mod ssl;
+pub(crate) mod ssl;
 mod thread;
 mod vfork;
 

@@ -12,7 +12,7 @@ use crate::groups;
 use crate::handshake::{self, Call};
 use crate::interpreters;
 use crate::methods;
-use crate::real::{self, CertificateCallback};
+use crate::real::{self, CertificateCallback, next_functions};
 use crate::transfer;
 
 #[unsafe(no_mangle)]
@@ -188,6 +188,14 @@ macro_rules! data_functions {
     ($(
         fn $name:ident($($argument:ident: $type:ty),*), or $failure:expr $(, then $after:path)?;
     )*) => {
+        pub(crate) mod data {
+            use super::*;
+
+            next_functions! {
+                $(fn $name(ssl: *mut c_void, $($argument: $type),*) -> c_int, or $failure;)*
+            }
+        }
+
         $(
             #[unsafe(no_mangle)]
             extern "C-unwind" fn $name(ssl: *mut c_void, $($argument: $type),*) -> c_int {

@@ -57,6 +57,7 @@ scenarios! {
     a_callback_of_another_connection_drives_no_parked_one: "scenario_call_in_callback", (0, 2);
     what_fails_on_a_parked_connection_says_so: "scenario_shutdown", (0, 1);
     a_copy_of_a_cleared_connection_is_freed_once: "scenario_duplicate", (1, 0);
+    a_call_without_a_connection_is_libssl_s: "scenario_no_connection", (1, 0);
 }
 
 #[test]
@@ -768,6 +769,24 @@ fn scenario_stale_error() {
     let (context, epoll) = (context(), Epoll::new());
     let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
     while epoll.wait(-1).is_none() {}
+    leave_error();
+    connection.assert_went_on();
+    connection.free();
+}
+
+#[test]
+#[ignore = "runs under `accelerated`"]
+fn scenario_no_connection() {
+    let (context, epoll) = (context(), Epoll::new());
+    let connection = Connection::parked(&context, &epoll, libc::EPOLLIN | libc::EPOLLET);
+    leave_error();
+    // SAFETY: libssl finds the error before it looks for a connection.
+    assert_eq!(unsafe { sys::SSL_get_error(std::ptr::null(), -1) }, sys::SSL_ERROR_SSL);
+    connection.free();
+}
+
+/// Leaves an error in the thread's queue.
+fn leave_error() {
     // SAFETY: libcrypto's constant table.
     let kind = unsafe { sys::BIO_s_mem() };
     // SAFETY: an empty BIO in memory.
@@ -780,8 +799,6 @@ fn scenario_stale_error() {
     assert_ne!(unsafe { sys::ERR_peek_last_error() }, 0, "it says so in the error queue");
     // SAFETY: made above.
     unsafe { sys::BIO_free_all(empty) };
-    connection.assert_went_on();
-    connection.free();
 }
 
 #[test]
