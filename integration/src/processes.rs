@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use widelane_host::process::Stat;
 
 /// What a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,18 +132,16 @@ pub fn children(parent: i32) -> Vec<i32> {
 
 /// Whether a process waits, which one that is starting does not yet; so does one that has ended.
 pub fn sleeps(pid: i32) -> bool {
-    state_and_parent(pid).is_none_or(|(state, _)| state == 'S')
+    stat(pid).is_none_or(|stat| stat.state == 'S')
 }
 
 /// The parent of a process that is not a zombie.
 fn living_parent(pid: i32) -> Option<i32> {
-    state_and_parent(pid).filter(|&(state, _)| state != 'Z').map(|(_, parent)| parent)
+    stat(pid).filter(|stat| !stat.has_ended()).map(|stat| stat.parent.cast_signed())
 }
 
-fn state_and_parent(pid: i32) -> Option<(char, i32)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+fn stat(pid: i32) -> Option<Stat> {
+    Stat::of(pid.cast_unsigned()).ok()
 }
 
 fn kib(line: &str, field: &str) -> Option<u64> {

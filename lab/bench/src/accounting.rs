@@ -12,9 +12,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_getcpuclockid};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::Pid;
 use thiserror::Error;
 use widelane_cpu::topology;
+use widelane_host::process::{Stat, ticks};
 
 /// The processes that [`busiest`] names at most, and the CPU time that they use at least.
 const BUSIEST_MAX: usize = 3;
@@ -65,10 +66,8 @@ pub fn process_cpu(pid: Pid) -> Result<Duration, AccountingError> {
         return Ok(time.into());
     }
     let path = format!("/proc/{pid}/stat");
-    match fs::read_to_string(&path) {
-        Ok(text) => parse_stat(&text)
-            .map(|stat| ticks(stat.ticks))
-            .ok_or(AccountingError::Malformed { path, text }),
+    match Stat::read(path.as_ref()) {
+        Ok(stat) => Ok(stat.used),
         Err(source) if source.kind() == io::ErrorKind::NotFound => {
             Err(if Path::new("/proc/self").exists() {
                 AccountingError::Gone(pid)
@@ -108,9 +107,8 @@ fn alive() -> Result<Vec<(Pid, Stat)>, AccountingError> {
         let Ok(entry) = entry else { continue };
         let Some(Ok(pid)) = entry.file_name().to_str().map(str::parse::<i32>) else { continue };
         // One that ends meanwhile is not alive any more.
-        let Ok(text) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        if let Some(stat) = parse_stat(&text)
-            && stat.state != 'Z'
+        if let Ok(stat) = Stat::read(&entry.path().join("stat"))
+            && !stat.has_ended()
         {
             alive.push((Pid::from_raw(pid), stat));
         }
@@ -142,9 +140,9 @@ pub fn busiest(window: Duration) -> Vec<Busiest> {
     let mut busiest: Vec<Busiest> = others
         .map(|(pid, stat)| {
             let then = before.iter().find(|(other, _)| *other == pid);
-            let used = stat.ticks.saturating_sub(then.map_or(stat.ticks, |(_, stat)| stat.ticks));
+            let used = stat.used.saturating_sub(then.map_or(stat.used, |(_, stat)| stat.used));
             let pid = pid.as_raw().unsigned_abs();
-            Busiest { pid, name: stat.name, cpus: ticks(used).as_secs_f64() / seconds }
+            Busiest { pid, name: stat.name, cpus: used.as_secs_f64() / seconds }
         })
         .filter(|process| process.cpus >= BUSY_CPUS_MIN)
         .collect();
@@ -155,7 +153,7 @@ pub fn busiest(window: Duration) -> Vec<Busiest> {
 
 /// Each process with its parent.
 fn parents(alive: &[(Pid, Stat)]) -> Vec<(Pid, Pid)> {
-    alive.iter().map(|(pid, stat)| (*pid, stat.parent)).collect()
+    alive.iter().map(|(pid, stat)| (*pid, Pid::from_raw(stat.parent.cast_signed()))).collect()
 }
 
 fn descendants(root: Pid, parents: &[(Pid, Pid)]) -> BTreeSet<Pid> {
@@ -288,35 +286,6 @@ pub fn tick() -> Duration {
     ticks(1)
 }
 
-fn ticks(count: u64) -> Duration {
-    let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
-    Duration::from_secs_f64(count as f64 / per_second as f64)
-}
-
-/// What is needed of `/proc/PID/stat`.
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    name: String,
-    state: char,
-    parent: Pid,
-    /// User and system time.
-    ticks: u64,
-}
-
-/// Parses `/proc/PID/stat`, whose second field is a name in brackets that may hold anything.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let (name, after_name) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
-    let user: u64 = fields.get(11)?.parse().ok()?;
-    let system: u64 = fields.get(12)?.parse().ok()?;
-    Some(Stat {
-        name: name.split_once('(')?.1.to_owned(),
-        state: fields.first()?.chars().next()?,
-        parent: Pid::from_raw(fields.get(1)?.parse().ok()?),
-        ticks: user + system,
-    })
-}
-
 /// Sums the ticks of `/proc/stat` that are neither idle nor waiting for input, for the given CPUs,
 /// and those of them that were stolen; nothing where a CPU is not listed.
 fn parse_busy(text: &str, cpus: &BTreeSet<usize>) -> Option<Option<[u64; 2]>> {
@@ -340,22 +309,6 @@ fn parse_busy(text: &str, cpus: &BTreeSet<usize>) -> Option<Option<[u64; 2]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const STAT: &str = "4242 (nginx: (worker) 1) S 4200 4200 4200 0 -1 4194624 500 0 0 0 \
-                        130 45 0 0 20 0 1 0 100 1000 200 18446744073709551615 0 0 0";
-
-    #[test]
-    fn parses_a_name_with_brackets() {
-        let stat = parse_stat(STAT).unwrap();
-        let name = "nginx: (worker) 1".to_owned();
-        assert_eq!(stat, Stat { name, state: 'S', parent: Pid::from_raw(4200), ticks: 175 });
-    }
-
-    #[test]
-    fn refuses_a_truncated_stat() {
-        assert_eq!(parse_stat("4242 (nginx) S 1"), None);
-        assert_eq!(parse_stat(""), None);
-    }
 
     #[test]
     fn sums_what_is_not_idle_on_the_cpus_asked_for() {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::io::Errno;
-use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, test_kill_process};
+use widelane_host::process::Stat;
 
 /// Who a process is.
 #[derive(Debug)]
@@ -40,27 +40,23 @@ pub enum Unknown {
 impl Facts {
     /// Looks at a process.
     pub fn of(pid: u32) -> Result<Self, Unknown> {
-        let (Ok(stat), Ok(status)) = (text(pid, "stat"), text(pid, "status")) else {
+        let (Ok(stat), Ok(status)) = (Stat::of(pid), text(pid, "status")) else {
             return Err(if exists(pid) { Unknown::Hidden } else { Unknown::Ended });
         };
-        Facts::parse(&stat, &status).ok_or(Unknown::Ended)
+        Facts::from(&stat, &status).ok_or(Unknown::Ended)
     }
 
-    fn parse(stat: &str, status: &str) -> Option<Self> {
+    fn from(stat: &Stat, status: &str) -> Option<Self> {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         let users: Vec<u32> =
             field("Uid:")?.split_whitespace().map_while(|user| user.parse().ok()).collect();
-        let is_dead = field("State:").is_some_and(|state| state.trim_start().starts_with('Z'));
-        let (name, _) = stat.split_once('(')?.1.rsplit_once(')')?;
-        let fields = fields(stat)?;
-        (!is_dead).then_some(Facts {
-            started_ticks: fields.get(19)?.parse().ok()?,
-            cpu: Duration::from_secs_f64(
-                used_ticks(&fields)? as f64 / clock_ticks_per_second() as f64,
-            ),
+        let visible = |char: char| if char.is_control() { '?' } else { char };
+        (!stat.has_ended()).then_some(Facts {
+            started_ticks: stat.started_ticks,
+            cpu: stat.used,
             users: users.try_into().ok()?,
             // A process chooses its name; it shall not choose what a terminal does.
-            command: name.chars().map(|char| if char.is_control() { '?' } else { char }).collect(),
+            command: stat.name.chars().map(visible).collect(),
             threads: field("Threads:")?.trim().parse().ok()?,
         })
     }
@@ -168,33 +164,9 @@ pub fn cpu_of(pid: u32) -> anyhow::Result<Option<usize>> {
             return Err(error).with_context(|| format!("process {pid} {hidden}"));
         }
     };
-    let stat = |task: std::io::Result<fs::DirEntry>| {
-        let stat = fs::read(task.ok()?.path().join("stat")).ok()?;
-        place_and_time(&String::from_utf8_lossy(&stat))
-    };
-    Ok(tasks.filter_map(stat).max_by_key(|(_, time)| *time).map(|(cpu, _)| cpu))
-}
-
-/// The CPU and the ticks used, from a line of `/proc/PID/task/TID/stat`; nothing of a thread that
-/// has ended and waits for its parent.
-fn place_and_time(stat: &str) -> Option<(usize, u64)> {
-    let fields = fields(stat)?;
-    if fields.first().is_some_and(|state| ["Z", "X"].contains(state)) {
-        return None;
-    }
-    Some((fields.get(36)?.parse().ok()?, used_ticks(&fields)?))
-}
-
-/// User and system time, in clock ticks, from the [`fields`] of a `stat` line.
-fn used_ticks(fields: &[&str]) -> Option<u64> {
-    let time = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    time(11)?.checked_add(time(12)?)
-}
-
-/// The fields of a `stat` line from the third on. The name before them may hold anything, so that
-/// they count from behind its last parenthesis.
-fn fields(stat: &str) -> Option<Vec<&str>> {
-    Some(stat.rsplit_once(')')?.1.split_whitespace().collect())
+    let stat = |task: io::Result<fs::DirEntry>| Stat::read(&task.ok()?.path().join("stat")).ok();
+    let living = tasks.filter_map(stat).filter(|thread| !thread.has_ended());
+    Ok(living.max_by_key(|thread| thread.used).map(|thread| thread.cpu))
 }
 
 #[cfg(test)]
@@ -206,16 +178,6 @@ mod tests {
     use widelane_testkit::program::install;
 
     use super::*;
-
-    #[test]
-    fn a_thread_is_found_whatever_its_name() {
-        let mut fields: Vec<String> = (0..50).map(|field| field.to_string()).collect();
-        fields[0] = "S".to_owned();
-        let stat = format!("77 (a) b (c) {}", fields.join(" "));
-        assert_eq!(place_and_time(&stat), Some((36, 23)));
-        assert_eq!(place_and_time("77 (a) S 1 2"), None);
-        assert_eq!(place_and_time(&stat.replace(" S ", " Z ")), None);
-    }
 
     #[test]
     fn this_process_is_somewhere_and_no_process_is_nowhere() {

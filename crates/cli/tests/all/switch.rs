@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use widelane_bridge::counters::{
     COUNTERS_FILE_BYTES, COUNTERS_MAGIC, COUNTERS_VERSION, Counters, KindCounters,
 };
+use widelane_host::process::Stat;
 use widelane_testkit::program::install;
 
 use crate::support::{path, stderr, stdout};
@@ -107,9 +108,7 @@ impl Server {
 
     /// The CPU time that it has used, in steps of a clock tick of 10 ms.
     fn cpu_us(&self) -> u64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()) * 10_000
+        Stat::of(self.child.id()).unwrap().used.as_micros() as u64
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use widelane_host::process::Stat;
 use widelane_loadgen::{Group, TlsVersion};
 use widelane_testkit::background::while_repeating;
 use widelane_testkit::rooms::has_lanes;
@@ -49,15 +50,12 @@ fn of_lane_process(server: &Server) -> Sums {
 }
 
 fn name(pid: i32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-    (!rest.trim_start().starts_with('Z')).then(|| name.to_owned())
+    let stat = Stat::of(pid.cast_unsigned()).ok()?;
+    (!stat.has_ended()).then_some(stat.name)
 }
 
 fn parent(pid: i32) -> i32 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-    let rest = stat.rsplit_once(')').expect("a name in parentheses").1;
-    rest.split_whitespace().nth(1).and_then(|parent| parent.parse().ok()).expect("a number")
+    Stat::of(pid.cast_unsigned()).expect("it lives").parent.cast_signed()
 }
 
 /// The lane processes of a server that live, by number.
