@@ -52,6 +52,8 @@ impl Choice {
         if count > ALTERNATIVES_MAX || current >= count {
             return None;
         }
+        let cause = number(offset_of!(ChoiceCounters, cause));
+        let verdict = number(offset_of!(ChoiceCounters, verdict));
         let each = begin + offset_of!(ChoiceCounters, each);
         let alternative =
             |place| Alternative::parse(first, each + place * size_of::<AlternativeCounters>());
@@ -59,8 +61,8 @@ impl Choice {
             alternatives: (0..count).map(alternative).collect(),
             current,
             is_comparing: number(offset_of!(ChoiceCounters, is_comparing)) == 1,
-            cause: cause(number(offset_of!(ChoiceCounters, cause)))?,
-            verdict: verdict(number(offset_of!(ChoiceCounters, verdict)))?,
+            cause: Cause::ALL.into_iter().find(|it| *it as u32 == cause)?,
+            verdict: Verdict::ALL.into_iter().find(|it| *it as u32 == verdict)?,
             comparisons: number(offset_of!(ChoiceCounters, comparisons)).into(),
             switches: first.u64(begin + offset_of!(ChoiceCounters, switches)),
         })
@@ -116,16 +118,6 @@ impl Alternative {
         };
         format!("{} {:.2}{clock}", self.name, self.relative_cost as f64 / 1e3)
     }
-}
-
-fn cause(number: u32) -> Option<Cause> {
-    let all = [Cause::Start, Cause::Load, Cause::Clock, Cause::Time];
-    all.into_iter().find(|cause| *cause as u32 == number)
-}
-
-fn verdict(number: u32) -> Option<Verdict> {
-    let all = [Verdict::None, Verdict::Cheapest, Verdict::Alike, Verdict::Idle];
-    all.into_iter().find(|verdict| *verdict as u32 == number)
 }
 
 #[cfg(test)]

@@ -43,6 +43,11 @@ pub enum Cause {
     Time = 3,
 }
 
+impl Cause {
+    /// All causes.
+    pub const ALL: [Self; 4] = [Self::Start, Self::Load, Self::Clock, Self::Time];
+}
+
 /// Why a policy was chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
@@ -56,6 +61,11 @@ pub enum Verdict {
     Alike = 2,
     /// There was too little to do to tell.
     Idle = 3,
+}
+
+impl Verdict {
+    /// All verdicts.
+    pub const ALL: [Self; 4] = [Self::None, Self::Cheapest, Self::Alike, Self::Idle];
 }
 
 /// What is known of a policy from the last comparison.
