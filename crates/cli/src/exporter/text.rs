@@ -5,13 +5,13 @@ use std::fmt::Error;
 use anyhow::Context;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use widelane_bridge::counters::WAIT_BUCKETS;
 use widelane_cpu::Room;
-use widelane_host::choice::Choice;
-use widelane_host::counters::{Counts, KindCounts};
+use widelane_host::choice::{Alternative, Choice};
+use widelane_host::counters::KindCounts;
 
 use crate::live::{Process, Survey};
 
@@ -24,23 +24,23 @@ pub fn render(survey: Survey) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// What a process counted one of: the rest of its labels, and the figure.
+/// What a process says of one metric: the rest of its labels, and the figure.
 type Figures = Vec<(Vec<(&'static str, String)>, u64)>;
 
 /// One metric: its name, what it means, and its figures for a process.
-struct Counter {
+struct Metric {
     name: &'static str,
     help: &'static str,
-    figures: fn(&Counts) -> Figures,
+    figures: fn(&Process) -> Figures,
 }
 
-const COUNTERS: &[Counter] = &[
-    Counter {
+const COUNTERS: &[Metric] = &[
+    Metric {
         name: "operations",
         help: "Public-key operations by kind and by the way they were done; batched: by a kernel \
                for batches, even if none ran with them",
-        figures: |counts| {
-            by_kind(counts, |kind| {
+        figures: |process| {
+            by_kind(process, |kind| {
                 vec![
                     ("batched", kind.batched),
                     ("single", kind.single),
@@ -51,103 +51,104 @@ const COUNTERS: &[Counter] = &[
             })
         },
     },
-    Counter {
+    Metric {
         name: "handshakes",
         help: "Handshakes of event loops that the runtime began to drive, failed ones included; 0 \
                where a server makes its handshakes outside of epoll",
-        figures: |counts| one(counts.handshakes),
+        figures: |process| one(process.counts.handshakes),
     },
-    Counter {
+    Metric {
         name: "batches",
         help: "Batches by number of operations in them",
-        figures: |counts| {
-            let fills = counts.batches_by_fill.iter().enumerate().skip(1);
-            let fills = fills.filter(|(fill, _)| *fill <= counts.widest());
+        figures: |process| {
+            let fills = process.counts.batches_by_fill.iter().enumerate().skip(1);
+            let fills = fills.filter(|(fill, _)| *fill <= process.counts.widest());
             fills.map(|(fill, count)| (vec![("fill", fill.to_string())], *count)).collect()
         },
     },
-    Counter {
+    Metric {
         name: "executed_operations",
         help: "Operations executed together with others, and alone; neither those of pools nor \
                delegated ones",
-        figures: |counts| {
-            let [together, alone] = counts.together_and_alone();
+        figures: |process| {
+            let [together, alone] = process.counts.together_and_alone();
             labelled("how", [("together", together), ("alone", alone)])
         },
     },
-    Counter {
+    Metric {
         name: "batches_closed",
         help: "Batches by what closed them",
-        figures: |counts| {
+        figures: |process| {
             labelled(
                 "reason",
                 [
-                    ("full", counts.closed_full),
-                    ("idle", counts.closed_idle),
-                    ("deadline", counts.closed_deadline),
-                    ("leader", counts.closed_leader),
+                    ("full", process.counts.closed_full),
+                    ("idle", process.counts.closed_idle),
+                    ("deadline", process.counts.closed_deadline),
+                    ("leader", process.counts.closed_leader),
                 ],
             )
         },
     },
-    Counter {
+    Metric {
         name: "short_waits",
         help: "Partial batches that waited for other operations though their event loop was idle",
-        figures: |counts| one(counts.short_waits),
+        figures: |process| one(process.counts.short_waits),
     },
-    Counter {
+    Metric {
         name: "short_wait_company",
         help: "Operations that joined them meanwhile",
-        figures: |counts| one(counts.short_wait_company),
+        figures: |process| one(process.counts.short_wait_company),
     },
-    Counter {
+    Metric {
         name: "combined_operations",
         help: "Operations that workers did for each other: lent to another worker, done for one, \
                taken back from one, refused",
-        figures: |counts| {
+        figures: |process| {
             labelled(
                 "how",
                 [
-                    ("lent", counts.jobs_lent),
-                    ("for_others", counts.jobs_for_others),
-                    ("taken_back", counts.jobs_taken_back),
-                    ("refused", counts.jobs_refused),
+                    ("lent", process.counts.jobs_lent),
+                    ("for_others", process.counts.jobs_for_others),
+                    ("taken_back", process.counts.jobs_taken_back),
+                    ("refused", process.counts.jobs_refused),
                 ],
             )
         },
     },
-    Counter {
+    Metric {
         name: "device_operations",
         help: "Operations for a device: done by it, not given to it because it was full, refused \
                by it, done in lanes because that cost less, failed or wrong, taken back because \
                they were late",
-        figures: |counts| {
+        figures: |process| {
             labelled(
                 "how",
                 [
-                    ("done", counts.device_jobs),
-                    ("full", counts.device_full),
-                    ("refused", counts.device_refused),
-                    ("dearer", counts.device_dearer),
-                    ("faults", counts.device_faults),
-                    ("late", counts.device_late),
+                    ("done", process.counts.device_jobs),
+                    ("full", process.counts.device_full),
+                    ("refused", process.counts.device_refused),
+                    ("dearer", process.counts.device_dearer),
+                    ("faults", process.counts.device_faults),
+                    ("late", process.counts.device_late),
                 ],
             )
         },
     },
-    Counter {
+    Metric {
         name: "kernel_runs",
         help: "Runs of the batch kernels by room",
-        figures: |counts| {
-            let runs = Room::ALL.map(|room| (room.name(), counts.runs_by_room[room as usize]));
+        figures: |process| {
+            let runs =
+                Room::ALL.map(|room| (room.name(), process.counts.runs_by_room[room as usize]));
             labelled("room", runs)
         },
     },
-    Counter {
+    Metric {
         name: "pool_keys",
         help: "Key pairs of pools: made, taken, and wiped for their age",
-        figures: |counts| {
-            by_kind(counts, |kind| {
+        figures: |process| {
+            by_kind(process, |kind| {
                 vec![
                     ("made", kind.pool_made),
                     ("taken", kind.pooled),
@@ -156,11 +157,11 @@ const COUNTERS: &[Counter] = &[
             })
         },
     },
-    Counter {
+    Metric {
         name: "cipher_messages",
         help: "Records and other messages that were sealed or opened, by cipher and room",
-        figures: |counts| {
-            let ciphers = counts.ciphers().flat_map(|(cipher, of_cipher)| {
+        figures: |process| {
+            let ciphers = process.counts.ciphers().flat_map(|(cipher, of_cipher)| {
                 Room::ALL.map(|room| {
                     let labels = vec![
                         ("cipher", cipher.name().to_owned()),
@@ -172,11 +173,11 @@ const COUNTERS: &[Counter] = &[
             ciphers.filter(|(_, messages)| *messages > 0).collect()
         },
     },
-    Counter {
+    Metric {
         name: "cipher_bytes",
         help: "Bytes of text in them",
-        figures: |counts| {
-            let ciphers = counts.ciphers().filter(|(_, of_cipher)| of_cipher.bytes > 0);
+        figures: |process| {
+            let ciphers = process.counts.ciphers().filter(|(_, of_cipher)| of_cipher.bytes > 0);
             ciphers
                 .map(|(cipher, of_cipher)| {
                     (vec![("cipher", cipher.name().to_owned())], of_cipher.bytes)
@@ -184,30 +185,71 @@ const COUNTERS: &[Counter] = &[
                 .collect()
         },
     },
-    Counter {
+    Metric {
         name: "policy_comparisons",
         help: "Comparisons of policies by a process that chooses among them",
-        figures: |counts| chosen(counts, |choice| choice.comparisons),
+        figures: |process| chosen(process, |choice| choice.comparisons),
     },
-    Counter {
+    Metric {
         name: "policy_switches",
         help: "How often another policy came to hold, comparisons included",
-        figures: |counts| chosen(counts, |choice| choice.switches),
+        figures: |process| chosen(process, |choice| choice.switches),
     },
-    Counter {
+    Metric {
         name: "operations_cancelled",
         help: "Operations of freed connections, withdrawn before they ran",
-        figures: |counts| one(counts.jobs_cancelled),
+        figures: |process| one(process.counts.jobs_cancelled),
     },
-    Counter {
+    Metric {
         name: "faults_detected",
         help: "Results that failed their check and were made again",
-        figures: |counts| one(counts.faults_detected),
+        figures: |process| one(process.counts.faults_detected),
     },
-    Counter {
+    Metric {
         name: "fallbacks",
         help: "Internal failures that were answered by the default provider instead",
-        figures: |counts| one(counts.fallbacks),
+        figures: |process| one(process.counts.fallbacks),
+    },
+];
+
+const GAUGES: &[Metric] = &[
+    Metric {
+        name: "process_lanes",
+        help: "Operations that one batch of the process holds at most, of the kind with most lanes",
+        figures: |process| {
+            vec![(vec![("user", process.user.to_string())], process.counts.most_lanes() as u64)]
+        },
+    },
+    Metric {
+        name: "policy_refused",
+        help: "1 where the policy of a process was refused, so that nothing is accelerated in it",
+        figures: |process| one(process.counts.policy_refused),
+    },
+    Metric {
+        name: "switched_off",
+        help: "1 where a process is switched off now (widelane off), so that it leaves all \
+               operations to OpenSSL",
+        figures: |process| one(process.off.is_some().into()),
+    },
+    Metric {
+        name: "lane_process_starts",
+        help: "How often a service has started its lane process, which this is",
+        figures: |process| match process.counts.lane_process_starts {
+            0 => Vec::new(),
+            starts => one(starts),
+        },
+    },
+    Metric {
+        name: "policy_chosen",
+        help: "1 for the policy that holds now, 0 for the others that the process chooses from",
+        figures: |process| {
+            let of = |choice: &Choice| {
+                let all = choice.alternatives.iter().enumerate();
+                let is_chosen = |place| u64::from(place == choice.current);
+                all.map(|(place, it)| (of_policy(it), is_chosen(place))).collect()
+            };
+            process.counts.choice.as_ref().map(of).unwrap_or_default()
+        },
     },
 ];
 
@@ -216,8 +258,8 @@ fn one(figure: u64) -> Figures {
 }
 
 /// A figure of a process that chooses among policies; none of others.
-fn chosen(counts: &Counts, figure: fn(&Choice) -> u64) -> Figures {
-    counts.choice.as_ref().map(figure).map_or_else(Vec::new, one)
+fn chosen(process: &Process, figure: fn(&Choice) -> u64) -> Figures {
+    process.counts.choice.as_ref().map(figure).map_or_else(Vec::new, one)
 }
 
 fn labelled<const N: usize>(name: &'static str, figures: [(&'static str, u64); N]) -> Figures {
@@ -225,8 +267,8 @@ fn labelled<const N: usize>(name: &'static str, figures: [(&'static str, u64); N
 }
 
 /// The figures of all kinds of operations that occurred, by way.
-fn by_kind(counts: &Counts, ways: fn(&KindCounts) -> Vec<(&'static str, u64)>) -> Figures {
-    let kinds = counts.kinds().map(|(kind, of_kind)| (kind, ways(of_kind)));
+fn by_kind(process: &Process, ways: fn(&KindCounts) -> Vec<(&'static str, u64)>) -> Figures {
+    let kinds = process.counts.kinds().map(|(kind, of_kind)| (kind, ways(of_kind)));
     let occurred = kinds.filter(|(_, ways)| ways.iter().any(|(_, figure)| *figure > 0));
     let figures = occurred.flat_map(|(kind, ways)| {
         ways.into_iter().map(move |(way, figure)| {
@@ -236,6 +278,25 @@ fn by_kind(counts: &Counts, ways: fn(&KindCounts) -> Vec<(&'static str, u64)>) -
     figures.collect()
 }
 
+impl Metric {
+    fn begin<'a>(
+        &'a self,
+        encoder: &'a mut DescriptorEncoder<'_>,
+        kind: MetricType,
+    ) -> Result<MetricEncoder<'a>, Error> {
+        encoder.encode_descriptor(self.name, self.help, None, kind)
+    }
+
+    /// The figures of all processes, with all their labels.
+    fn of_all(&self, survey: &Survey) -> Figures {
+        let of = |process| {
+            let figures = (self.figures)(process).into_iter();
+            figures.map(|(labels, figure)| ([identity(process), labels].concat(), figure))
+        };
+        survey.processes.iter().flat_map(of).collect()
+    }
+}
+
 /// The survey, as the registry asks for it.
 #[derive(Debug)]
 struct Found(Survey);
@@ -243,16 +304,18 @@ struct Found(Survey);
 impl Collector for Found {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let Found(survey) = self;
-        for counter in COUNTERS {
-            let mut metric =
-                encoder.encode_descriptor(counter.name, counter.help, None, MetricType::Counter)?;
-            for process in &survey.processes {
-                for (labels, figure) in (counter.figures)(&process.counts) {
-                    let labels = [identity(process), labels].concat();
-                    metric
-                        .encode_family(&labels)?
-                        .encode_counter::<NoLabelSet, _, u64>(&figure, None)?;
-                }
+        for metric in COUNTERS {
+            let mut series = metric.begin(&mut encoder, MetricType::Counter)?;
+            for (labels, figure) in metric.of_all(survey) {
+                series
+                    .encode_family(&labels)?
+                    .encode_counter::<NoLabelSet, _, u64>(&figure, None)?;
+            }
+        }
+        for metric in GAUGES {
+            let mut series = metric.begin(&mut encoder, MetricType::Gauge)?;
+            for (labels, figure) in metric.of_all(survey) {
+                series.encode_family(&labels)?.encode_gauge(&figure)?;
             }
         }
         encode_seconds(
@@ -262,51 +325,7 @@ impl Collector for Found {
             |process| process.cpu.as_secs_f64(),
         )?;
         encode_waits(survey, &mut encoder)?;
-        let mut info = encoder.encode_descriptor(
-            "process_lanes",
-            "Operations that one batch of the process holds at most, of the kind with most lanes",
-            None,
-            MetricType::Gauge,
-        )?;
-        for process in &survey.processes {
-            let user = ("user", process.user.to_string());
-            let labels = [identity(process), vec![user]].concat();
-            info.encode_family(&labels)?.encode_gauge(&(process.counts.most_lanes() as u64))?;
-        }
-        let mut refused = encoder.encode_descriptor(
-            "policy_refused",
-            "1 where the policy of a process was refused, so that nothing is accelerated in it",
-            None,
-            MetricType::Gauge,
-        )?;
-        for process in &survey.processes {
-            let is_refused = process.counts.policy_refused;
-            refused.encode_family(&identity(process))?.encode_gauge(&is_refused)?;
-        }
-        let mut off = encoder.encode_descriptor(
-            "switched_off",
-            "1 where a process is switched off now (widelane off), so that it leaves all \
-             operations to OpenSSL",
-            None,
-            MetricType::Gauge,
-        )?;
-        for process in &survey.processes {
-            off.encode_family(&identity(process))?
-                .encode_gauge(&u64::from(process.off.is_some()))?;
-        }
-        let mut lanes = encoder.encode_descriptor(
-            "lane_process_starts",
-            "How often a service has started its lane process, which this is",
-            None,
-            MetricType::Gauge,
-        )?;
-        for process in &survey.processes {
-            let starts = process.counts.lane_process_starts;
-            if starts > 0 {
-                lanes.encode_family(&identity(process))?.encode_gauge(&starts)?;
-            }
-        }
-        encode_choices(survey, &mut encoder)?;
+        encode_costs(survey, &mut encoder)?;
         for (name, help, figure) in [
             ("processes", "Accelerated processes that run", survey.accelerated().count()),
             ("files_skipped", "Counters files that were ignored", survey.skipped.len()),
@@ -324,33 +343,18 @@ impl Collector for Found {
     }
 }
 
-/// What processes chose that compare policies while they run.
-fn encode_choices(survey: &Survey, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-    let chosen = || {
-        let with_choice = |process| Some((identity(process), process.counts.choice.as_ref()?));
-        survey.processes.iter().filter_map(with_choice)
-    };
-    let mut metric = encoder.encode_descriptor(
-        "policy_chosen",
-        "1 for the policy that holds now, 0 for the others that the process chooses from",
-        None,
-        MetricType::Gauge,
-    )?;
-    for (identity, choice) in chosen() {
-        for (place, alternative) in choice.alternatives.iter().enumerate() {
-            let labels = [identity.clone(), vec![("policy", alternative.name.to_owned())]].concat();
-            metric.encode_family(&labels)?.encode_gauge(&u64::from(place == choice.current))?;
-        }
-    }
+/// What policies cost of which processes choose.
+fn encode_costs(survey: &Survey, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
     let mut metric = encoder.encode_descriptor(
         "policy_relative_cost",
         "CPU time per work over that of the cheapest policy, in the last comparison",
         None,
         MetricType::Gauge,
     )?;
-    for (identity, choice) in chosen() {
-        for alternative in choice.alternatives.iter().filter(|it| it.relative_cost > 0) {
-            let labels = [identity.clone(), vec![("policy", alternative.name.to_owned())]].concat();
+    for process in &survey.processes {
+        let all = process.counts.choice.iter().flat_map(|choice| &choice.alternatives);
+        for alternative in all.filter(|it| it.relative_cost > 0) {
+            let labels = [identity(process), of_policy(alternative)].concat();
             let cost = alternative.relative_cost as f64 / 1e3;
             metric.encode_family(&labels)?.encode_gauge(&cost)?;
         }
@@ -404,6 +408,11 @@ fn encode_seconds(
     Ok(())
 }
 
+/// The label of a policy that a process chooses from.
+fn of_policy(alternative: &Alternative) -> Vec<(&'static str, String)> {
+    vec![("policy", alternative.name.to_owned())]
+}
+
 /// The labels that tell one process from another.
 fn identity(process: &Process) -> Vec<(&'static str, String)> {
     vec![("pid", process.pid.to_string()), ("command", process.command.clone())]
@@ -415,7 +424,7 @@ mod tests {
 
     use widelane_bridge::counters::OperationKind;
     use widelane_cpu::policy::trial::{Cause, Verdict};
-    use widelane_host::choice::Alternative;
+    use widelane_host::counters::Counts;
 
     use super::*;
     use crate::live::Off;
