@@ -14,7 +14,7 @@ use widelane_cpu::{LicenceClass, Machine, Policy, Room, Topology};
 use widelane_crypto::Family;
 use widelane_host::programs::{self, haproxy_version, nginx_version};
 use widelane_host::qat;
-use widelane_tables::{Block, Kind, Table, Tone};
+use widelane_tables::{Block, Kind, Table, Tone, counted};
 
 use crate::libraries::Libraries;
 use crate::run::fitness;
@@ -260,9 +260,9 @@ impl Description {
                 format!(
                     "{}, on {}, {}, {}",
                     topology.cpus.len(),
-                    counted(topology.core_count(), "core"),
-                    counted(topology.package_count(), "package"),
-                    counted(topology.node_count(), "NUMA node"),
+                    counted(topology.core_count(), "core", "cores"),
+                    counted(topology.package_count(), "package", "packages"),
+                    counted(topology.node_count(), "NUMA node", "NUMA nodes"),
                 ),
             ),
             ("Caches", caches.join(", ")),
@@ -288,7 +288,7 @@ impl Description {
             devices => format!(
                 "{}; `widelane run --engine qat` was never run on a real device: \
                  docs/operate/experimental.md asks for a report",
-                counted(devices, "device")
+                counted(devices, "device", "devices")
             ),
         }
     }
@@ -381,8 +381,4 @@ fn cache(cache: &Cache) -> String {
         String::new()
     };
     format!("L{}{kind} {size}{shared}", cache.level)
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

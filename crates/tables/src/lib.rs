@@ -7,7 +7,7 @@ mod numbers;
 mod terminal;
 
 pub use block::{Block, Column, Kind, Table, Tone};
-pub use numbers::{count, grouped, percent};
+pub use numbers::{count, counted, grouped, percent};
 pub use terminal::{printable, show};
 
 /// How text for a terminal is to look.

@@ -5,6 +5,11 @@ pub fn count(count: u64) -> String {
     grouped(&count.to_string())
 }
 
+/// A number of things: `1 process`, `1,769 processes`.
+pub fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", count(number as u64), if number == 1 { one } else { many })
+}
+
 /// A share of one: `93 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
@@ -33,6 +38,8 @@ mod tests {
             ("0".into(), "999".into(), "1,769".into())
         );
         assert_eq!(count(12_345_678), "12,345,678");
+        let processes = [0, 1, 2_000].map(|number| counted(number, "process", "processes"));
+        assert_eq!(processes, ["0 processes", "1 process", "2,000 processes"]);
         assert_eq!(percent(0.925), "92 %");
     }
 }

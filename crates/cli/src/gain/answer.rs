@@ -4,11 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 use widelane_meter::estimate::{median, median_with_interval};
-use widelane_tables::{Block, Kind, Table, Tone, count, percent};
+use widelane_tables::{Block, Kind, Table, Tone, count, counted, percent};
 
 use super::EarlyEnd;
 use super::plan::{PAIRS_FOR_INTERVAL, Plan};
-use crate::top::counted;
 use crate::units;
 
 /// How the server is switched.

@@ -2,9 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use widelane_tables::counted;
+
 use super::answer::{Setting, Slice, pairs_of, ratio_of};
 use super::plan::{PAIRS_FOR_INTERVAL, Plan};
-use crate::top::counted;
 use crate::units;
 
 /// Says how far it is.

@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use anyhow::bail;
 use serde::Serialize;
-use widelane_tables::{Block, Style, Tone};
+use widelane_tables::{Block, Style, Tone, counted};
 
 pub use self::chosen::Chosen;
 pub use self::write::{Failed, Written, write};
 use crate::live::{Directories, ON, Off, Process, Survey};
 use crate::system::in_shell;
-use crate::top::counted;
 use crate::{output, units};
 
 /// Switches the acceleration of running servers off, without a restart

@@ -13,7 +13,6 @@ use std::io::IsTerminal;
 
 use widelane_cpu::Machine;
 
-pub use self::view::counted;
 #[cfg(test)]
 pub use self::view::tests::process;
 use self::view::{Row, View};

@@ -11,10 +11,10 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Bar, BarChart, BarGroup, Block, List, ListState, Paragraph};
-use widelane_tables::{Block as Shown, Kind, Table, count};
+use widelane_tables::{Block as Shown, Kind, Table, count, counted};
 
 use super::Observer;
-use super::view::{self, View, WAIT_BOUND_US, counted, rate};
+use super::view::{self, View, WAIT_BOUND_US, rate};
 use crate::system;
 
 const KEYS: &str = "q quit   ↑ ↓ choose a process   p pause";

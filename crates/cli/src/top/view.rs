@@ -8,7 +8,7 @@ use serde::Serialize;
 use widelane_bridge::counters::{OperationKind, WAIT_BUCKETS};
 use widelane_host::choice::Choice;
 use widelane_host::counters::Counts;
-use widelane_tables::{Block, Kind, Style, Table, Tone, count, percent};
+use widelane_tables::{Block, Kind, Style, Table, Tone, count, counted, percent};
 
 use crate::live::{Off, Process, State, Survey};
 use crate::system;
@@ -139,9 +139,7 @@ impl View {
     pub fn between(earlier: &Survey, later: &Survey, window: Duration) -> Self {
         let seconds = window.as_secs_f64();
         let past = |process: &Process| {
-            let same = |before: &&Process| {
-                (before.pid, before.started_ticks) == (process.pid, process.started_ticks)
-            };
+            let same = |before: &&Process| before.identity() == process.identity();
             let before = earlier.processes.iter().find(same);
             before.map(|before| (before.counts.clone(), before.cpu))
         };
@@ -323,11 +321,6 @@ pub fn rate(per_s: Option<f64>) -> String {
 /// The shortest window that rates are told of, in seconds: any `--interval` is longer. What a
 /// process did in a few milliseconds says nothing about a second.
 const WINDOW_MIN: f64 = 0.04;
-
-/// A number of things.
-pub fn counted(number: usize, one: &str, many: &str) -> String {
-    format!("{} {}", count(number as u64), if number == 1 { one } else { many })
-}
 
 impl Row {
     fn new(process: &Process, (past, past_cpu): (Counts, Duration), seconds: f64) -> Self {
