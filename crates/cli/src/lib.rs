@@ -27,7 +27,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 /// The version of both programs, and the commit that they were built from where it is known.
 pub const VERSION: &str = env!("WIDELANE_VERSION");
 
-/// Cuts the CPU time that TLS servers on OpenSSL 3 spend on handshakes, and measures how much
+/// Cuts the CPU time that TLS servers on OpenSSL 3 or later spend on handshakes, and measures how
+/// much
 #[derive(Parser)]
 #[command(name = "widelane", version = VERSION, after_help = AFTER_HELP)]
 struct CommandLine {

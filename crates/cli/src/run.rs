@@ -24,12 +24,12 @@ use crate::{live, sigpipe, system};
 
 /// Runs an unmodified TLS server accelerated
 ///
-/// The server must use OpenSSL 3 (libssl.so.3) as a shared library, as the nginx and HAProxy of the
-/// distributions do. It keeps its process, arguments, signals and exit status; programs that it
-/// starts are not affected. Wrappers (`taskset`, `sh -c`, a container's entry script) pass the
-/// acceleration on. A program that cannot be accelerated runs unchanged, and one line on standard
-/// error says why. For services of systemd there is `widelane enable`. If there is no such program
-/// the exit status is 127, and if it cannot be executed 126.
+/// The server must use OpenSSL 3 or later (libssl.so.3 or .4) as a shared library, as the nginx and
+/// HAProxy of the distributions do. It keeps its process, arguments, signals and exit status;
+/// programs that it starts are not affected. Wrappers (`taskset`, `sh -c`, a container's entry
+/// script) pass the acceleration on. A program that cannot be accelerated runs unchanged, and one
+/// line on standard error says why. For services of systemd there is `widelane enable`. If there is
+/// no such program the exit status is 127, and if it cannot be executed 126.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -79,10 +79,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match fitness {
         Fitness::Accelerates => {}
         Fitness::PassesOn => eprintln!(
-            "widelane: {} is not linked with OpenSSL 3 itself, so it runs as before. Servers that \
-             it starts are accelerated, and so is OpenSSL 3 that it loads later; `widelane top` \
-             lists them. If it starts a server without LD_PRELOAD, put `widelane run --` before \
-             that server.",
+            "widelane: {} is not linked with OpenSSL 3 or later itself, so it runs as before. \
+             Servers that it starts are accelerated, and so is OpenSSL that it loads later; \
+             `widelane top` lists them. If it starts a server without LD_PRELOAD, put `widelane \
+             run --` before that server.",
             program.display()
         ),
         // What cannot be executed does not run at all, as is said below.

@@ -115,8 +115,8 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     }
     if fitness == Fitness::PassesOn {
         output::print(&format!(
-            "{} is not linked with OpenSSL 3 itself; what it starts or loads is accelerated if it \
-             is, and then `widelane status` tells",
+            "{} is not linked with OpenSSL 3 or later itself; what it starts or loads is \
+             accelerated if it is, and then `widelane status` tells",
             unit.program.display()
         ))?;
     }

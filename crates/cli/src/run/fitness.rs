@@ -24,6 +24,9 @@ pub enum Fitness {
 /// Libraries whose functions we know, newest first.
 const OPENSSL: [&str; 2] = ["libssl.so.4", "libssl.so.3"];
 
+/// What they are called.
+const WANTED: &str = "OpenSSL 3 or later (libssl.so.3 or .4)";
+
 /// How many scripts may run scripts, as in the kernel.
 const SCRIPT_DEPTH_MAX: usize = 4;
 
@@ -32,7 +35,7 @@ impl Fitness {
     pub fn objection(self) -> Option<String> {
         match self {
             Fitness::Accelerates => None,
-            Fitness::PassesOn => Some("it is not linked with OpenSSL 3 (libssl.so.3)".to_owned()),
+            Fitness::PassesOn => Some(format!("it is not linked with {WANTED}")),
             Fitness::RunsUnchanged(reason) => Some(reason),
         }
     }
@@ -109,9 +112,7 @@ fn judge_elf(elf: &Elf) -> Fitness {
         return Fitness::Accelerates;
     }
     match tls_library(&elf.needed) {
-        Some(other) => {
-            Fitness::RunsUnchanged(format!("it uses {other}, not OpenSSL 3 (libssl.so.3)"))
-        }
+        Some(other) => Fitness::RunsUnchanged(format!("it uses {other}, not {WANTED}")),
         None => Fitness::PassesOn,
     }
 }
@@ -177,7 +178,7 @@ mod tests {
     fn a_shell_passes_on_what_it_cannot_use() {
         assert_eq!(judge(Path::new("/bin/sh")), Fitness::PassesOn);
         let said = Fitness::PassesOn.objection();
-        assert!(said.is_some_and(|said| said.contains("not linked with OpenSSL 3")));
+        assert!(said.is_some_and(|said| said.contains("not linked with OpenSSL 3 or later")));
     }
 
     #[test]
