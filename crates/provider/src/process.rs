@@ -282,8 +282,8 @@ const HANDSHAKES_BY_PARENT_MAX: u32 = 8;
 const COUNTED_BY_PARENT_MAX: u32 = 1024;
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
-/// [`identity`] of the first process that had handlers of forks, and of the last one that these have
-/// seen.
+/// [`identity`] of the first process that had handlers of forks, and of the last one that these
+/// have seen.
 static WATCHED_FROM: AtomicU64 = AtomicU64::new(0);
 static LAST_SEEN: AtomicU64 = AtomicU64::new(0);
 /// Whether the runtime has seen a configuration of TLS in this process or its parents.

@@ -52,9 +52,9 @@ macro_rules! name {
 }
 pub(crate) use name;
 
-/// Finds the functions of the C library. A program may call them in a signal handler, or on a thread
-/// for which a constructor of a library waits: then it is too late to ask the loader, which takes
-/// its lock.
+/// Finds the functions of the C library. A program may call them in a signal handler, or on a
+/// thread for which a constructor of a library waits: then it is too late to ask the loader, which
+/// takes its lock.
 pub(crate) fn find_functions_of_system() {
     of_system::ALL.iter().for_each(|function| _ = function.address());
 }
