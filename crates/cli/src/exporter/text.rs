@@ -5,7 +5,7 @@ use std::fmt::Error;
 use anyhow::Context;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use widelane_bridge::counters::WAIT_BUCKETS;
@@ -279,14 +279,6 @@ fn by_kind(process: &Process, ways: fn(&KindCounts) -> Vec<(&'static str, u64)>)
 }
 
 impl Metric {
-    fn begin<'a>(
-        &'a self,
-        encoder: &'a mut DescriptorEncoder<'_>,
-        kind: MetricType,
-    ) -> Result<MetricEncoder<'a>, Error> {
-        encoder.encode_descriptor(self.name, self.help, None, kind)
-    }
-
     /// The figures of all processes, with all their labels.
     fn of_all(&self, survey: &Survey) -> Figures {
         let of = |process| {
@@ -305,7 +297,8 @@ impl Collector for Found {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let Found(survey) = self;
         for metric in COUNTERS {
-            let mut series = metric.begin(&mut encoder, MetricType::Counter)?;
+            let Metric { name, help, .. } = metric;
+            let mut series = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for (labels, figure) in metric.of_all(survey) {
                 series
                     .encode_family(&labels)?
@@ -313,7 +306,8 @@ impl Collector for Found {
             }
         }
         for metric in GAUGES {
-            let mut series = metric.begin(&mut encoder, MetricType::Gauge)?;
+            let Metric { name, help, .. } = metric;
+            let mut series = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (labels, figure) in metric.of_all(survey) {
                 series.encode_family(&labels)?.encode_gauge(&figure)?;
             }
