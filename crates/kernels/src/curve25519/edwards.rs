@@ -213,8 +213,8 @@ impl<L: Limbs> Point<L> {
     pub(super) fn multiple_of_base(room: L::Room, scalar: [L; 4]) -> Self {
         let digits = Digits::new(scalar);
         let mut point = Point::neutral(room);
-        for (window, digit) in BASE.iter().zip(&digits.0) {
-            let (magnitude, negative) = signed(*digit);
+        for (index, window) in BASE.iter().enumerate() {
+            let (magnitude, negative) = signed(digits.0[index]);
             point = point.add(Addend::from_window(window, magnitude), negative);
         }
         point

@@ -1,6 +1,6 @@
-//! The emitted code. Of its stack, wipes reach as deep as what they wipe after, and nothing that runs
-//! on the stack of a caller takes more than an ASYNC job or a small thread has to spare. And no
-//! vector instruction is a call.
+//! The emitted code. Of its stack, wipes reach as deep as what they wipe after, and nothing that
+//! runs on the stack of a caller takes more than an ASYNC job or a small thread has to spare. And
+//! no vector instruction is a call.
 //!
 //! Frames are read off the disassembly. Calls through pointers cannot be followed there; what is
 //! called so is an entry of its own and bounded like one.
