@@ -164,15 +164,7 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Element<P, L, D> {
     /// The number below m that is congruent.
     #[inline(always)]
     pub fn canonical(self) -> Self {
-        let m = Self::splat(self.room(), &P::MODULUS.m);
-        let zero = L::splat(self.room(), 0);
-        let mut number = self;
-        for _ in 0..3 {
-            let difference = number.minus(m).carry();
-            let negative = difference.0[D - 1].shr(63);
-            number = number.select(!negative.equals(zero), difference);
-        }
-        number
+        L::call(self.room(), Canonical(&self))
     }
 
     /// In which lanes a canonical number is zero.
@@ -378,6 +370,26 @@ impl<P: Prime<D>, L: Lanes, const D: usize> Task<L> for Squared<'_, P, L, D> {
     #[inline(always)]
     fn run(self, _room: L::Room) -> Self::Output {
         self.0.square().reduce().carry()
+    }
+}
+
+/// The number below m that is congruent, in a function of its own as well.
+struct Canonical<'a, P, L, const D: usize>(&'a Element<P, L, D>);
+
+impl<P: Prime<D>, L: Lanes, const D: usize> Task<L> for Canonical<'_, P, L, D> {
+    type Output = Element<P, L, D>;
+
+    #[inline(always)]
+    fn run(self, room: L::Room) -> Element<P, L, D> {
+        let m = Element::splat(room, &P::MODULUS.m);
+        let zero = L::splat(room, 0);
+        let mut number = *self.0;
+        for _ in 0..3 {
+            let difference = number.minus(m).carry();
+            let negative = difference.0[D - 1].shr(63);
+            number = number.select(!negative.equals(zero), difference);
+        }
+        number
     }
 }
 

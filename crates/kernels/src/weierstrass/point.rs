@@ -82,16 +82,22 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Jacobian<C, L, D> {
         Jacobian { x: x3, y: y3, z: z3 }
     }
 
-    /// self + other where neither is infinity and they differ in x; infinity where x is the same.
+    /// self + other where neither is infinity and they differ in x, and r, the difference of y at
+    /// some scale. Where x is the same, the sum is infinity; where r is zero, too, the points are
+    /// equal.
     #[inline(always)]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> (Self, Coordinate<C, L, D>) {
         let other_zz = other.z.squared();
         let x1 = self.x.times(other_zz);
         let y1 = self.y.times(other_zz.times(other.z));
-        self.plus_scaled(x1, y1, other).0
+        let zz = self.z.squared();
+        let h = other.x.product(zz).reduce().minus(x1).settle();
+        let r = other.y.product(zz.times(self.z)).reduce().minus(y1).settle();
+        let (x, y) = chord(x1, y1, h, r);
+        (Jacobian { x, y, z: self.z.times(other.z).times(h) }, r)
     }
 
-    /// self + other under the same conditions.
+    /// self + other under the same conditions, for a point with z = 1.
     #[inline(always)]
     pub fn plus_affine(self, other: Affine<C, L, D>) -> Self {
         let zz = self.z.squared();
@@ -101,32 +107,16 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Jacobian<C, L, D> {
         Jacobian { x, y, z: self.z.times(h) }
     }
 
-    /// self + other, and h and r: where both are zero the points were equal.
-    #[inline(always)]
-    fn plus_scaled(
-        self,
-        x1: Coordinate<C, L, D>,
-        y1: Coordinate<C, L, D>,
-        other: Self,
-    ) -> (Self, Coordinate<C, L, D>) {
-        let zz = self.z.squared();
-        let h = other.x.product(zz).reduce().minus(x1).settle();
-        let r = other.y.product(zz.times(self.z)).reduce().minus(y1).settle();
-        let (x, y) = chord(x1, y1, h, r);
-        (Jacobian { x, y, z: self.z.times(other.z).times(h) }, r)
-    }
-
     /// self + other for all points but other = infinity; `infinite` tells where self is infinity.
     #[inline(always)]
     pub fn plus_any(self, infinite: LaneMask, other: Self) -> Self {
-        let other_zz = other.z.squared();
-        let x1 = self.x.times(other_zz);
-        let y1 = self.y.times(other_zz.times(other.z));
-        let (sum, r) = self.plus_scaled(x1, y1, other);
+        let room = self.x.room();
+        let mut sum = self;
+        let r = L::call(room, Add { point: &mut sum, addend: &other });
         // z is zero where the points have one x; they are equal where r is zero too.
         let equal = sum.z.canonical().is_zero() & r.canonical().is_zero();
         let mut doubled = other;
-        L::call(x1.room(), Double { point: &mut doubled, times: 1 });
+        L::call(room, Double { point: &mut doubled, times: 1 });
         other.select(infinite, doubled.select(equal, sum))
     }
 
@@ -193,17 +183,19 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Double<'_, C, L, D> {
     }
 }
 
-/// Adds a point that is known to differ in x.
+/// Adds a point that is known to differ in x: see [`Jacobian::plus`], whose r it returns.
 pub(super) struct Add<'a, C: Curve<D>, L, const D: usize> {
     pub point: &'a mut Jacobian<C, L, D>,
     pub addend: &'a Jacobian<C, L, D>,
 }
 
 impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Add<'_, C, L, D> {
-    type Output = ();
+    type Output = Coordinate<C, L, D>;
 
     #[inline(always)]
-    fn run(self, _room: L::Room) {
-        *self.point = self.point.plus(*self.addend);
+    fn run(self, _room: L::Room) -> Self::Output {
+        let (sum, r) = self.point.plus(*self.addend);
+        *self.point = sum;
+        r
     }
 }

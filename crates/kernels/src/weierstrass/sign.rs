@@ -37,7 +37,8 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Sign<'_, '_, C, D> {
 
         let negative_k = signing.negative_k();
         let (point, negative_infinite) = L::call(room, MultiplyBase(negative_k));
-        let good = signing.confirmed(&signature, negative_k, point);
+        let confirm = Confirm { signing: &signing, signature: &signature, negative_k, point };
+        let good = L::call(room, confirm);
         signature.store(good & !infinite & !negative_infinite, self.jobs);
         L::wipe_registers(room);
     }
@@ -65,29 +66,10 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for SignAlone<'_, '_, C, D> 
         L::call(room, InvertSideBySide { first: &mut z_inverse, second: &mut k_inverse });
         let signature = signing.signature(product, z_inverse, k_inverse);
 
-        // Called, so that nothing of it is computed before the signature is: a bit of r that flips
-        // in between is found.
-        let (signing, signature) = (&signing, &signature);
-        let good = L::call(room, Confirm { signing, signature, negative_k, point });
+        let confirm = Confirm { signing: &signing, signature: &signature, negative_k, point };
+        let good = L::call(room, confirm);
         signature.store(good & !infinite, jobs);
         L::wipe_registers(room);
-    }
-}
-
-/// [`Signing::confirmed`].
-struct Confirm<'a, C: Curve<D>, L, const D: usize> {
-    signing: &'a Signing<C, L, D>,
-    signature: &'a Signature<C, L, D>,
-    negative_k: Element<C::Order, L, D>,
-    point: Jacobian<C, L, D>,
-}
-
-impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Confirm<'_, C, L, D> {
-    type Output = LaneMask;
-
-    #[inline(always)]
-    fn run(self, _room: L::Room) -> LaneMask {
-        self.signing.confirmed(self.signature, self.negative_k, self.point)
     }
 }
 
@@ -188,23 +170,33 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Signing<C, L, D> {
         let s = r.times(self.d).plus(self.e).carry().times(k_inverse).canonical();
         Signature { r, s }
     }
+}
 
-    /// Finds out where (r, s) is the signature of e with the nonce k, by another way than it was
-    /// made: from the negatives of nonce and key. The point of −k, made of other entries of the
-    /// table, has to have the x that r is made of, and s·(−k) − r·(−d) has to be −e. (A fault that
-    /// makes a wrong signature by one way does not make the same by the other.)
+/// Finds out where (r, s) is the signature of e with the nonce k, by another way than it was made:
+/// from the negatives of nonce and key. The point of −k, made of other entries of the table, has to
+/// have the x that r is made of, and s·(−k) − r·(−d) has to be −e. (A fault that makes a wrong
+/// signature by one way does not make the same by the other.)
+///
+/// In a function of its own, so that nothing of it is computed before the signature is: a bit of r
+/// that flips in between is found.
+struct Confirm<'a, C: Curve<D>, L, const D: usize> {
+    signing: &'a Signing<C, L, D>,
+    signature: &'a Signature<C, L, D>,
+    negative_k: Element<C::Order, L, D>,
+    /// Of −k.
+    point: Jacobian<C, L, D>,
+}
+
+impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for Confirm<'_, C, L, D> {
+    type Output = LaneMask;
+
     #[inline(always)]
-    fn confirmed(
-        &self,
-        signature: &Signature<C, L, D>,
-        negative_k: Element<C::Order, L, D>,
-        point: Jacobian<C, L, D>,
-    ) -> LaneMask {
-        let Signature { r, s } = *signature;
-        let right = r.times(self.negative_d).canonical();
-        let left = s.times(negative_k.enter_montgomery()).plus(self.e).plus(self.order());
+    fn run(self, room: L::Room) -> LaneMask {
+        let Confirm { signing, signature: Signature { r, s }, negative_k, point } = self;
+        let right = r.times(signing.negative_d).canonical();
+        let left = s.times(negative_k.enter_montgomery()).plus(signing.e).plus(signing.order());
         let rest = left.minus(right).carry().canonical();
-        has_x(s.room(), point, r) & rest.is_zero() & !r.is_zero() & !s.is_zero()
+        has_x(room, point, *r) & rest.is_zero() & !r.is_zero() & !s.is_zero()
     }
 }
 
