@@ -64,14 +64,14 @@ fn aes_gcm(key_bytes: usize) -> Vec<Subject<'static>> {
             // Side by side, as records are: buffers a power of two apart would share cache sets.
             others.resize(MANY * text.len(), 0);
             let others = others.chunks_exact_mut(text.len());
-            let messages = others.zip(&mut tags).map(|(text, tag)| Message {
+            let mut messages = others.zip(&mut tags).map(|(text, tag)| Message {
                 key: &many,
                 first,
                 aad: &AAD,
                 text: Text::in_place(text),
                 tag,
             });
-            vaes512::seal_many(room, messages);
+            vaes512::seal_many(room, &mut messages);
         }));
     }
     if let Some(room) = Vaes256::enter(&Policy::open()) {

@@ -230,7 +230,7 @@ pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
     let Some(first) = jobs.first().and_then(kernel_of) else { return };
     in_room!(like first, |room, key_of, gcm| {
         let accepted = jobs.iter_mut().filter_map(|job| job.accept().then_some(job));
-        let messages = accepted.filter_map(|job| {
+        let mut messages = accepted.filter_map(|job| {
             Some(Message {
                 key: key_of(kernel_of(job)?)?,
                 first: first_counter(job.nonce),
@@ -239,7 +239,7 @@ pub(super) fn seal_many(jobs: &mut [SealJob<'_>]) {
                 tag: job.tag,
             })
         });
-        gcm::seal_many(room, messages);
+        gcm::seal_many(room, &mut messages);
     });
 }
 

@@ -79,7 +79,9 @@ macro_rules! engine {
         }
 
         /// Seals one message after the other. Short messages overlap in the pipeline.
-        pub fn seal_many<'a>(room: $token, messages: impl Iterator<Item = Message<'a, Key>>) {
+        ///
+        /// Whoever has the messages, the code of the room exists once.
+        pub fn seal_many<'a>(room: $token, messages: &mut dyn Iterator<Item = Message<'a, Key>>) {
             // SAFETY: as above.
             unsafe { seal_many_body(messages) }
             wipe_spilled(room);
@@ -155,7 +157,7 @@ macro_rules! engine {
         }
 
         #[$features]
-        fn seal_many_body<'a>(messages: impl Iterator<Item = Message<'a, Key>>) {
+        fn seal_many_body<'a>(messages: &mut dyn Iterator<Item = Message<'a, Key>>) {
             for message in messages {
                 whole::<true>(message, false);
             }

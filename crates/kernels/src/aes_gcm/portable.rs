@@ -57,7 +57,7 @@ pub fn open(_room: (), message: Message<'_, Key>) {
 }
 
 /// Seals one message after the other.
-pub fn seal_many<'a>(_room: (), messages: impl Iterator<Item = Message<'a, Key>>) {
+pub fn seal_many<'a>(_room: (), messages: &mut dyn Iterator<Item = Message<'a, Key>>) {
     messages.for_each(|message| seal((), message));
 }
 
