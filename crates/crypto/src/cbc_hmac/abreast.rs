@@ -108,15 +108,13 @@ where
         let last = &job.record[ahead + done..job.text_bytes];
         tail.set(job.key.mac.hash(), last, hashed as u64);
     }
-    hash::compress::<H, _>(room, &mut inner, &in_lanes(first.as_flattened(), |block| block), 1);
+    hash::compress_one::<H, _>(room, &mut inner, &in_lanes(first.as_flattened(), |block| block));
     let texts = texts::<ROWS>(jobs, |job| 0..job.text_bytes);
     lanes::encrypt_hashed::<H, W, _>(room, &keys, &mut last, &mut inner, ahead, &texts, stitched);
-    hash::compress::<H, _>(
-        room,
-        &mut inner,
-        &in_lanes(tails.as_flattened(), Tail::blocks),
-        steps.tail,
-    );
+    for block in 0..steps.tail {
+        let rest = |tail| &Tail::blocks(tail)[block * HASH_BLOCK_BYTES..];
+        hash::compress_one::<H, _>(room, &mut inner, &in_lanes(tails.as_flattened(), rest));
+    }
     hash::compress_digests::<H, _>(room, &mut outer, &inner, jobs[0].key.algorithm.tag_bytes() / 4);
 
     for (lane, job) in jobs.iter_mut().enumerate() {

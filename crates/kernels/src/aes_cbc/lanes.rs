@@ -153,7 +153,7 @@ pub fn encrypt_hashed<H, W, const LANE_ROWS: usize>(
     H: Hash<W>,
     W: Words<Word = u32, Room = Vaes512>,
 {
-    if in_pieces::<W>() {
+    if const { W::MAY_TAKE_PIECES } && in_pieces() {
         encrypt_hashed_by::<H, W, LANE_ROWS, true>(room, keys, last, states, ahead, texts, blocks);
     } else {
         encrypt_hashed_by::<H, W, LANE_ROWS, false>(room, keys, last, states, ahead, texts, blocks);

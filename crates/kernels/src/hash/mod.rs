@@ -69,7 +69,7 @@ pub fn compress<H: Hash<W>, W: Words>(
     messages: &[&[u8]],
     blocks: usize,
 ) {
-    if in_pieces::<W>() {
+    if const { W::MAY_TAKE_PIECES } && in_pieces() {
         compress_by::<H, W, true>(room, states, messages, blocks);
     } else {
         compress_by::<H, W, false>(room, states, messages, blocks);
@@ -83,18 +83,29 @@ fn compress_by<H: Hash<W>, W: Words, const PIECES: bool>(
     messages: &[&[u8]],
     blocks: usize,
 ) {
-    let hash = PhantomData::<H>;
     if blocks == 1 {
-        W::call_and_wipe::<false, _>(
-            room,
-            CompressOne { states, block: Block::Messages(messages), hash },
-        );
+        compress_one::<H, W>(room, states, messages);
     } else {
-        W::call_and_wipe::<true, _>(
-            room,
-            Compress::<_, _, PIECES> { states, messages, blocks, hash },
-        );
+        let compress =
+            Compress::<_, _, PIECES> { states, messages, blocks, hash: PhantomData::<H> };
+        W::call_and_wipe::<true, _>(room, compress);
     }
+}
+
+/// Adds the first block of each lane's message to its state, as [`compress`] does it.
+///
+/// Secrets: states and messages, but for their lengths.
+///
+/// # Panics
+///
+/// Panics if there are fewer messages than lanes, or one of them is too short.
+pub fn compress_one<H: Hash<W>, W: Words>(
+    room: W::Room,
+    states: &mut States<W>,
+    messages: &[&[u8]],
+) {
+    let block = Block::Messages(messages);
+    W::call_and_wipe::<false, _>(room, CompressOne { states, block, hash: PhantomData::<H> });
 }
 
 /// Adds to each lane's state, which stands behind one block, a digest of `words` words, and the

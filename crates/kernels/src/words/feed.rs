@@ -16,9 +16,11 @@ use widelane_secret::wipe;
 
 use super::{BLOCK_WORDS, LANES_MAX, Message, PIECE_BYTES, Words};
 
-/// Whether blocks come in pieces to these lanes on this machine.
-pub(crate) fn in_pieces<W: Words>() -> bool {
-    W::MAY_TAKE_PIECES && features::loads_and_stores_lower_the_clock()
+/// Whether blocks come in pieces on this machine to lanes that may take them
+/// ([`Words::MAY_TAKE_PIECES`], a constant to be looked at first: what stands behind a call is
+/// compiled for all lanes).
+pub(crate) fn in_pieces() -> bool {
+    features::loads_and_stores_lower_the_clock()
 }
 
 /// A block of each lane's message on its way; wiped when dropped.
