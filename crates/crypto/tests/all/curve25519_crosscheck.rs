@@ -15,10 +15,19 @@ const JOBS: usize = 1003;
 fn random_bytes(random: &mut Random) -> [u8; 32] {
     let mut bytes = [0; 32];
     random.fill(&mut bytes);
-    // Every eighth number begins with zeros or ones.
-    if random.below(8) == 0 {
-        let filled = random.below(32);
-        bytes[..filled].fill(if random.below(2) == 0 { 0 } else { 0xff });
+    match random.below(16) {
+        // Every eighth number begins with zeros or ones.
+        0 | 1 => {
+            let filled = random.below(32);
+            bytes[..filled].fill(if random.below(2) == 0 { 0 } else { 0xff });
+        }
+        // p + 2 to 2^255 − 1. OpenSSL refuses p and its two neighbours, points of small order.
+        2 => {
+            bytes = [0xff; 32];
+            bytes[0] = 0xef + random.below(17) as u8;
+            bytes[31] = 0x7f;
+        }
+        _ => {}
     }
     bytes
 }

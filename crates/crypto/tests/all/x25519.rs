@@ -138,3 +138,28 @@ fn points_of_small_order_are_told() {
         }
     });
 }
+
+/// RFC 7748 section 5.2: a thousand iterations.
+#[test]
+fn the_iterated_vector_comes_out() {
+    for_each_room_of(&rooms::X25519, |room, policy| {
+        let x25519 = X25519::choose(policy);
+        assert_eq!(x25519.room(), room);
+        for x25519 in X25519::derive_kernels(policy).iter().chain([&x25519]) {
+            let mut point = [0; 32];
+            point[0] = 9;
+            let mut scalar = point;
+            for count in 1..=1000 {
+                let (key, mut shared) = (PrivateKey::from_bytes(&scalar), [0; 32]);
+                x25519.derive_batch(&mut [DeriveJob::new(&key, &point, &mut shared)]);
+                (scalar, point) = (shared, scalar);
+                if count == 1 {
+                    let once = "422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079";
+                    assert_eq!(hex::encode(&scalar), once);
+                }
+            }
+            let thousand_times = "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51";
+            assert_eq!(hex::encode(&scalar), thousand_times);
+        }
+    });
+}
