@@ -10,7 +10,7 @@
 //! Counts and sums only grow. What says how things stand goes up and down: [`ChoiceCounters`] but
 //! for its counts, and [`Counters::off_until_ns`], which others write. Readers take a copy of the
 //! file and need no lock. What a reader has to check before it uses a file is in
-//! `docs/operate/operating.md`.
+//! `docs/formats/status.md`.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

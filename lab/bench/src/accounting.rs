@@ -39,12 +39,10 @@ pub enum AccountingError {
         source: io::Error,
     },
     /// A file of `/proc` is not as documented.
-    #[error("{path} is not as expected: {text:?}")]
+    #[error("{path} is not as documented")]
     Malformed {
         /// The file.
         path: String,
-        /// Its text.
-        text: String,
     },
     /// A file of `/proc` cannot be read.
     #[error("cannot read {path}; mount /proc")]
@@ -74,6 +72,9 @@ pub fn process_cpu(pid: Pid) -> Result<Duration, AccountingError> {
             } else {
                 AccountingError::Unreadable { path, source }
             })
+        }
+        Err(source) if source.kind() == io::ErrorKind::InvalidData => {
+            Err(AccountingError::Malformed { path })
         }
         Err(source) => Err(AccountingError::Refused { pid, source }),
     }

@@ -23,7 +23,9 @@ use super::operation::Operation;
 macro_rules! operations {
     ($($name:literal: $algorithm:expr;)+) => {
         &[$(
-            Operation::of_records($name, "seal", RECORD_TEXT_BYTES_MAX, |size| seal($algorithm, size)),
+            Operation::of_records($name, "seal", RECORD_TEXT_BYTES_MAX, |size| {
+                seal($algorithm, size)
+            }),
             Operation::of_records($name, "seal-many", RECORD_TEXT_BYTES_MAX, |size| {
                 many($algorithm, size)
             }),

@@ -20,7 +20,9 @@ macro_rules! operations {
             Operation::of_messages($name, "digest-many", |size| digest_many($algorithm, size)),
         )+ $(
             Operation::of_messages(concat!("hmac-", $name), "tag", |size| tag($algorithm, size)),
-            Operation::of_messages(concat!("hmac-", $name), "tag-many", |size| tags($algorithm, size)),
+            Operation::of_messages(concat!("hmac-", $name), "tag-many", |size| {
+                tags($algorithm, size)
+            }),
         )+]
     };
 }
