@@ -6,8 +6,8 @@
 //! kept; each on threads that can be pinned.
 //!
 //! A connection does a handshake with rustls and aws-lc-rs, verifies the server's signature, and
-//! its certificate as [`Trust`] says, may ask for something, and says goodbye. Whether a handshake was
-//! full is asked of the connection, never inferred.
+//! its certificate as [`Trust`] says, may ask for something, and says goodbye. Whether a handshake
+//! was full is asked of the connection, never inferred.
 //!
 //! A connection ends so that the server sees a client that closed properly and nothing piles up:
 //! after Finished the client sends `close_notify` but no FIN, waits for the server to close, and
