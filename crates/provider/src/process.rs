@@ -197,7 +197,8 @@ impl Process {
     ///
     /// Servers that fork a process for each connection have as many processes as connections, too
     /// many for a file each: what a new process counts at first goes into its parent's file. Not
-    /// into that of a parent that has ended, such as one that started a daemon: it is not read.
+    /// into that of a parent that has ended, such as one that started a daemon: it is not read. A
+    /// process that enters another root has its own from then on, since it can make none there.
     pub(crate) fn counters(&'static self) -> &'static Counters {
         match self.counters.get() {
             Some(pages) => pages.mine(),

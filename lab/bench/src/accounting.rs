@@ -214,7 +214,7 @@ pub fn busy<const SETS: usize>(
             Some(busy) => {
                 *told = busy.map(|[all, stolen]| Busy { all: ticks(all), stolen: ticks(stolen) });
             }
-            None => return Err(AccountingError::Malformed { path, text }),
+            None => return Err(AccountingError::Malformed { path }),
         }
     }
     Ok(told)

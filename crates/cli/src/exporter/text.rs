@@ -337,7 +337,7 @@ impl Collector for Found {
     }
 }
 
-/// What policies cost of which processes choose.
+/// The relative costs of the policies that processes choose from.
 fn encode_costs(survey: &Survey, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
     let mut metric = encoder.encode_descriptor(
         "policy_relative_cost",

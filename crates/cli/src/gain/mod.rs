@@ -263,12 +263,14 @@ const SIGNAL_WAIT_MAX: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
+    use widelane_bridge::counters::OFF_FOR_GOOD;
+
     use super::*;
 
     #[test]
     fn a_time_that_has_passed_is_as_good_as_none() {
         let word = Off::word(Some(Duration::from_secs(60)));
         assert!(is_alike(1, ON) && is_alike(word, word));
-        assert!(!is_alike(word, ON) && !is_alike(u64::MAX, word));
+        assert!(!is_alike(word, ON) && !is_alike(OFF_FOR_GOOD, word));
     }
 }

@@ -38,8 +38,7 @@ impl Directories {
 
     /// The same where the one that was asked for may be made later.
     pub fn now_or_later(asked: Option<&Path>) -> Self {
-        let named = env::var_os(COUNTERS_DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
-        match asked.map(Path::to_owned).or(named.map(PathBuf::from)) {
+        match asked.map(Path::to_owned).or_else(named) {
             Some(directory) => Directories::only(directory),
             None => Directories(
                 [PathBuf::from(SYSTEM_DIRECTORY)].into_iter().chain(of_user()).collect(),
@@ -57,6 +56,17 @@ impl Directories {
         let names: Vec<String> = self.0.iter().map(|path| path.display().to_string()).collect();
         names.join(" and ")
     }
+}
+
+/// Whether one directory is asked for alone: by an option, or by the environment.
+pub fn is_asked(asked: Option<&Path>) -> bool {
+    asked.is_some() || named().is_some()
+}
+
+/// The one that the environment names.
+fn named() -> Option<PathBuf> {
+    let value = env::var_os(COUNTERS_DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
 }
 
 /// The directory for the servers that this process starts: the one asked for, made if it is

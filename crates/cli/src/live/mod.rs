@@ -17,7 +17,7 @@ pub use widelane_bridge::counters::ON;
 use widelane_host::counters::{self, Counts};
 
 pub use self::clock::Clocks;
-pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, try_out};
+pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, is_asked, try_out};
 pub use self::file::{Objection, may_switch, switch};
 pub use self::off::Off;
 pub use self::process::{

@@ -165,8 +165,12 @@ pub fn cpu_of(pid: u32) -> anyhow::Result<Option<usize>> {
         }
     };
     let stat = |task: io::Result<fs::DirEntry>| Stat::read(&task.ok()?.path().join("stat")).ok();
-    let living = tasks.filter_map(stat).filter(|thread| !thread.has_ended());
-    Ok(living.max_by_key(|thread| thread.used).map(|thread| thread.cpu))
+    Ok(busiest(tasks.filter_map(stat)).map(|thread| thread.cpu))
+}
+
+/// The thread that has used the most CPU time of those that have not ended.
+fn busiest(threads: impl Iterator<Item = Stat>) -> Option<Stat> {
+    threads.filter(|thread| !thread.has_ended()).max_by_key(|thread| thread.used)
 }
 
 #[cfg(test)]
@@ -178,6 +182,21 @@ mod tests {
     use widelane_testkit::program::install;
 
     use super::*;
+
+    #[test]
+    fn a_thread_that_has_ended_is_not_the_busiest() {
+        let of = |state, ticks| Stat {
+            name: "nginx".to_owned(),
+            state,
+            parent: 1,
+            started_ticks: 0,
+            used: Duration::from_millis(ticks),
+            cpu: 3,
+        };
+        let found = busiest([of('S', 2), of('Z', 9), of('S', 1)].into_iter());
+        assert_eq!(found, Some(of('S', 2)));
+        assert_eq!(busiest([of('X', 9)].into_iter()), None);
+    }
 
     #[test]
     fn this_process_is_somewhere_and_no_process_is_nowhere() {

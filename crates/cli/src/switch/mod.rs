@@ -15,7 +15,7 @@ use widelane_tables::{Block, Style, Tone, counted};
 
 pub use self::chosen::Chosen;
 pub use self::write::{Failed, Written, write};
-use crate::live::{Directories, ON, Off, Process, Survey};
+use crate::live::{self, Directories, ON, Off, Process, Survey};
 use crate::system::in_shell;
 use crate::{output, units};
 
@@ -86,9 +86,10 @@ fn switch(
     let directories = Directories::asked_or_usual(common.counters_dir.as_deref())?;
     let chosen = Chosen(servers);
     // What is in a directory of its own is asked for alone.
-    let candidates = match (off, &common.counters_dir) {
-        (Some(_), None) => unseen::candidates(|pid, command| chosen.is_named(pid, command)),
-        _ => Vec::new(),
+    let candidates = if off.is_some() && !live::is_asked(common.counters_dir.as_deref()) {
+        unseen::candidates(|pid, command| chosen.is_named(pid, command))
+    } else {
+        Vec::new()
     };
     let survey = Survey::take(&directories);
     let unseen = unseen::unseen(candidates, &survey);

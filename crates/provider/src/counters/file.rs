@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
 
-use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::process::geteuid;
 use widelane_bridge::counters::{
     COUNTERS_EXTENSION, COUNTERS_FILE_BYTES, COUNTERS_MAGIC, COUNTERS_VERSION, Counters,
 };
@@ -93,8 +93,11 @@ fn name(file: &Path, dir: &Path, id: u32) -> io::Result<()> {
 ///
 /// Beyond the limit of file size the system would not only refuse it, but end the process.
 fn reserve(file: &File) -> io::Result<()> {
-    let limit = getrlimit(Resource::Fsize).current;
-    if limit.is_some_and(|limit| limit < COUNTERS_FILE_BYTES as u64) {
+    // By libc: rustix does not tell whether the system has answered, which filters may refuse.
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for a limit.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    if is_known && limit.rlim_cur < COUNTERS_FILE_BYTES as u64 {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     file.set_len(COUNTERS_FILE_BYTES as u64)?;

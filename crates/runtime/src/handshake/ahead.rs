@@ -11,7 +11,6 @@
 //! they need by the connection, hold no lock, and serve no two threads; what other programs do is
 //! not known, so theirs are left alone. It does not happen in `epoll_wait`, where a thread of
 //! HAProxy has declared that it touches nothing: what was executed there waits for a call.
-#![allow(unsafe_code, reason = "what libssl reads into, and its errors")]
 #![allow(
     unsafe_code,
     reason = "the program's variable, texts of OpenSSL's error queue, a variadic function"

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use widelane_bridge::counters::{Counters, OperationKind};
+use widelane_bridge::counters::{Counters, OFF_FOR_GOOD, ON, OperationKind};
 use widelane_host::counters::Counts;
 use widelane_loadgen::{Group, TlsVersion};
 use widelane_testkit::background::while_repeating;
@@ -18,9 +18,6 @@ use crate::support::clients::{REQUEST, load, load_mixed, s_client};
 use crate::support::counters::Sums;
 use crate::support::server::Server;
 use crate::support::{wait_until, widelane};
-
-const FOR_GOOD: u64 = u64::MAX;
-const NOT_AT_ALL: u64 = 0;
 
 /// Does as `widelane off` and `widelane on` do, to all processes of a server but lane processes.
 fn switch(server: &Server, off_until_ns: u64) {
@@ -98,7 +95,7 @@ fn a_server_leaves_all_to_openssl_until_it_is_switched_on_its_new_workers_too() 
     let before = server.counters();
     before.assert_batched();
 
-    switch(&server, FOR_GOOD);
+    switch(&server, OFF_FOR_GOOD);
     let full = handshake(&server, &identities);
     let off = server.counters();
     assert_left_to_openssl(&off, &before, full);
@@ -108,7 +105,7 @@ fn a_server_leaves_all_to_openssl_until_it_is_switched_on_its_new_workers_too() 
     let reloaded = server.counters();
     assert_left_to_openssl(&reloaded, &off, full);
 
-    switch(&server, NOT_AT_ALL);
+    switch(&server, ON);
     handshake(&server, &identities);
     server.counters().assert_batched_since(&reloaded);
 }
@@ -122,7 +119,7 @@ fn no_handshake_is_lost_while_a_server_is_switched_back_and_forth() {
     };
     while_repeating(clients, || {
         for round in 0..40 {
-            switch(&server, if round % 2 == 0 { FOR_GOOD } else { NOT_AT_ALL });
+            switch(&server, if round % 2 == 0 { OFF_FOR_GOOD } else { ON });
             thread::sleep(Duration::from_millis(50));
         }
     });
@@ -167,9 +164,9 @@ fn a_lane_process_is_never_off() {
     );
     let server = Server::nginx_under(&["--lane-cpus", "0"], 2, &http);
     load(server.port, &identity, TlsVersion::Tls13, 24, 200);
-    switch(&server, FOR_GOOD);
+    switch(&server, OFF_FOR_GOOD);
     reload(&server, libc::SIGHUP);
-    switch(&server, NOT_AT_ALL);
+    switch(&server, ON);
     load(server.port, &identity, TlsVersion::Tls13, 24, 200);
     let of_lane_process = Sums::of(&server.path("counters"), |starts| starts > 0);
     // Off, OpenSSL would do all of them.
@@ -184,13 +181,13 @@ fn a_master_that_executes_itself_anew_stays_off() {
     let server = Server::haproxy(global, &authority.bundle(&identity), &["-W"]);
     load(server.port, &identity, TlsVersion::Tls13, 24, 200);
     server.counters().assert_batched();
-    switch(&server, FOR_GOOD);
+    switch(&server, OFF_FOR_GOOD);
     reload(&server, libc::SIGUSR2);
     // The master counts anew.
     let before = server.counters();
     let full = load(server.port, &identity, TlsVersion::Tls13, 24, 200).full;
     assert_left_to_openssl(&server.counters(), &before, full);
-    switch(&server, NOT_AT_ALL);
+    switch(&server, ON);
     let before = server.counters();
     load(server.port, &identity, TlsVersion::Tls13, 24, 200);
     server.counters().assert_batched_since(&before);

@@ -26,6 +26,7 @@ use rustix::process::{
 };
 use rustix::thread::set_name;
 use widelane_bridge::counters::OperationKind;
+use widelane_bridge::processes::{LANE_PROCESS, SUPERVISOR};
 use widelane_cpu::Room;
 
 use super::serve;
@@ -47,10 +48,6 @@ const PAUSE_OF_USELESS: Duration = Duration::from_secs(5);
 
 /// The status of a lane process that is of no use.
 const USELESS: c_int = 2;
-
-/// Names of the processes, as `ps` and `widelane top` show them.
-const SUPERVISOR: &CStr = c"widelane-watch";
-const LANE_PROCESS: &CStr = c"widelane-lanes";
 
 /// Starts the lane process of a generation. Returns the descriptor that keeps it alive: it ends
 /// when all processes have closed that.
