@@ -1,8 +1,8 @@
 //! The load generator: TLS clients that make load.
 //!
 //! A [`Plan`] says what connections are like, and when they begin: as soon as another one has ended
-//! (a closed loop) or at a rate (an open one). [`run_plan`] measures one window of it, [`drive`]
-//! follows it second by second, and [`search`] looks for the highest rate at which a latency is
+//! (a closed loop) or at a rate (an open one). [`run_plan`] measures one window of it, [`drive()`]
+//! follows it second by second, and [`search()`] looks for the highest rate at which a latency is
 //! kept; each on threads that can be pinned.
 //!
 //! A connection does a handshake with rustls and aws-lc-rs, verifies the server's signature, and
