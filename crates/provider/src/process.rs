@@ -120,9 +120,16 @@ pub(crate) fn begin_thread() {
     stack::on_large(|| ());
     combining::before_threads();
     let is_child = identity() != WATCHED_FROM.load(Ordering::Relaxed);
-    if is_child || IS_CONFIGURED.load(Ordering::Relaxed) {
+    let is_server = || IS_CONFIGURED.load(Ordering::Relaxed) && !uncancelled(is_executed_anew);
+    if is_child || is_server() {
         current().counters();
     }
+}
+
+/// Whether this process has executed itself anew and has counters from before, as HAProxy's master
+/// does when it has started its worker: that goes by them until it has its own.
+fn is_executed_anew() -> bool {
+    config().counters_dir.as_deref().is_some_and(counters::are_there)
 }
 
 /// The program makes a configuration of TLS, and may fork processes that serve by it.

@@ -30,6 +30,12 @@ pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
     renamed.inspect_err(|_| drop(fs::remove_file(new)))
 }
 
+/// Whether this process has a file already: made by itself, or before it executed itself anew.
+pub(crate) fn are_there(dir: &Path) -> bool {
+    let own = process::id();
+    off_until_ns(&dir.join(format!("{own}.counters")), own).is_some()
+}
+
 /// Until when this process is to be switched off from its beginning: as it was before it executed
 /// itself anew, as HAProxy's master does when it reloads; or as those are that its parent, of the
 /// same program, has started before, as HAProxy from 3.1 on starts workers that know nothing of
@@ -268,9 +274,9 @@ mod tests {
     #[test]
     fn a_process_that_executes_itself_anew_stays_switched_as_it_was() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(former_off_until_ns(dir.path()), 0);
+        assert_eq!((former_off_until_ns(dir.path()), are_there(dir.path())), (0, false));
         let pages = Pages::open(8, |_| 8, Some(dir.path()));
-        assert_eq!(former_off_until_ns(dir.path()), 0);
+        assert_eq!((former_off_until_ns(dir.path()), are_there(dir.path())), (0, true));
         pages.first().off_until_ns.store(77, Ordering::Relaxed);
         assert_eq!(former_off_until_ns(dir.path()), 77);
         // That of an earlier process of the same number.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use widelane_bridge::counters::{Counters, KindCounters, OperationKind, WAIT_BUCKETS};
 
 use crate::process;
-pub(crate) use file::former_off_until_ns;
+pub(crate) use file::{are_there, former_off_until_ns};
 pub(crate) use pages::{Pages, begin_thread};
 
 /// Counts one.
