@@ -120,8 +120,8 @@ pub(crate) fn begin_thread() {
     stack::on_large(|| ());
     combining::before_threads();
     let is_child = identity() != WATCHED_FROM.load(Ordering::Relaxed);
-    let is_server = || IS_CONFIGURED.load(Ordering::Relaxed) && !uncancelled(is_executed_anew);
-    if is_child || is_server() {
+    let goes_by_former = || current().own_pages().is_none() && uncancelled(is_executed_anew);
+    if is_child || IS_CONFIGURED.load(Ordering::Relaxed) && !goes_by_former() {
         current().counters();
     }
 }
