@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell::{announce, announce_and_run, capture, find_program};
 use crate::workspace::Workspace;
-use crate::{chroot, setup};
+use crate::{chroot, guided, setup};
 
 /// What `cargo xtask deb` takes.
 #[derive(clap::Args)]
@@ -45,11 +45,11 @@ pub fn packages(workspace: &Workspace, built: bool) -> Result<Vec<PathBuf>> {
     if built {
         return found(&workspace.target.join("debian"));
     }
-    setup::run_to_build(&[])?;
+    setup::run()?;
     if find_program("cargo-deb").is_none() {
         bail!("cargo-deb makes the package: cargo install cargo-deb --locked");
     }
-    announce_and_run(workspace.cargo().args(["build", "--release"]))?;
+    guided::build(workspace, &["build", "--release"], "release")?;
     let documents = workspace.released("documents");
     announce_and_run(
         Command::new(workspace.released("widelane-bench")).arg("documents").arg(&documents),

@@ -5,16 +5,16 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::shell::{announce, announce_and_run, announce_and_run_to};
+use crate::shell::{announce, announce_and_run_to};
 use crate::workspace::{QUICK, Workspace};
-use crate::{setup, systems};
+use crate::{guided, setup, systems};
 
 /// Builds Widelane and compares the servers that are installed; ends with the path of the report.
 pub fn run(workspace: &Workspace) -> Result<()> {
     setup::run()?;
-    announce_and_run(workspace.cargo().args(["build", QUICK, "--no-default-features"]))?;
+    let programs = guided::build(workspace, &["build", QUICK, "--no-default-features"], "quick")?;
     let report = workspace.target.join("widelane-report.html");
-    let program = workspace.quick("widelane");
+    let program = programs.join("widelane");
     let mut compare = Command::new(&program);
     compare.args(["compare", "--quick", "--html"]).arg(&report);
     announce_and_run_to(&mut compare, systems::has_compared)?;

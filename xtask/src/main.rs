@@ -11,6 +11,7 @@ mod deb;
 mod demo;
 mod emulate;
 mod fuzz;
+mod guided;
 mod miri;
 mod openssl;
 mod openssl_suite;
@@ -20,6 +21,7 @@ mod programs;
 mod reproduce;
 mod rival;
 mod rpm;
+mod server;
 mod setup;
 mod shell;
 mod soak;
@@ -67,6 +69,9 @@ enum Chore {
     Emulate(emulate::Arguments),
     /// Runs every fuzz target for a while, on a nightly compiler.
     Fuzz(fuzz::Arguments),
+    /// Builds what runs in servers once more by a profile of their handshakes (PGO), as the packages
+    /// have it
+    Guided,
     /// Runs the tests that Miri can run, on a nightly compiler: undefined behaviour, data races.
     Miri,
     /// Builds newer releases of OpenSSL and runs what touches OpenSSL under them. Takes minutes
@@ -108,11 +113,11 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().chore {
+    let result = guided::stand_in_for_compiler().and_then(|()| match Arguments::parse().chore {
         // Often, and without cargo.
         Chore::Supervise(arguments) => test::supervise::run(&arguments),
         chore => Workspace::find().and_then(|workspace| run(chore, &workspace)),
-    };
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -133,6 +138,7 @@ fn run(chore: Chore, workspace: &Workspace) -> Result<()> {
         Chore::Demo => demo::run(workspace),
         Chore::Emulate(arguments) => emulate::run(workspace, &arguments),
         Chore::Fuzz(arguments) => fuzz::run(workspace, &arguments),
+        Chore::Guided => guided::run(workspace),
         Chore::Miri => miri::run(workspace),
         Chore::Openssl(arguments) => openssl::run(workspace, &arguments),
         Chore::OpensslSuite(arguments) => openssl_suite::run(workspace, &arguments),

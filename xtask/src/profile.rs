@@ -1,24 +1,22 @@
 //! Where the CPU time of a TLS server's handshakes goes, by cause: native beside accelerated.
 
 mod causes;
-mod server;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use serde_json::Value;
 
+use crate::server::{Key, Plan, Program, Server};
 use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, capture, run as run_command};
 use crate::workspace::Workspace;
 use causes::{Costs, read};
-use server::Server;
 
 /// What `cargo xtask profile` takes.
 #[derive(clap::Args)]
@@ -46,25 +44,6 @@ pub struct Arguments {
     libraries: Option<PathBuf>,
 }
 
-/// A server.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Program {
-    /// HAProxy, one thread
-    Haproxy,
-    /// nginx, one process
-    Nginx,
-}
-
-/// A certificate's key.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Key {
-    /// ECDSA on P-256
-    EcdsaP256,
-    /// RSA with 2048 bits
-    #[value(name = "rsa-2048")]
-    Rsa2048,
-}
-
 /// Kinds of handshakes, and the arguments of `widelane load` that make them.
 const SCENARIOS: [(&str, &[&str]); 4] = [
     ("TLS 1.3", &["--tls", "1.3"]),
@@ -85,7 +64,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         for is_accelerated in [false, true] {
             let subject = if is_accelerated { "accelerated" } else { "native" };
             announce(&format!("{scenario}, {subject}"));
-            let server = Server::start(workspace, arguments, &directory, is_accelerated)?;
+            let server = start(workspace, arguments, &directory, is_accelerated)?;
             let costs = watch(workspace, arguments, &directory, &server, load)
                 .with_context(|| format!("{scenario}, {subject}: {}", server.log()))?;
             columns.push((format!("{scenario}, {subject}"), costs));
@@ -94,11 +73,31 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
     Ok(io::stdout().write_all(table(&columns).as_bytes())?)
 }
 
+/// Starts the server on the first CPU.
+fn start(
+    workspace: &Workspace,
+    arguments: &Arguments,
+    directory: &Path,
+    is_accelerated: bool,
+) -> Result<Server> {
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", "0"]);
+    if is_accelerated {
+        command.arg(workspace.quick("widelane"));
+        command.args(["run", "--counters-dir"]).arg(directory.join("counters")).arg("--");
+    }
+    if let Some(libraries) = &arguments.libraries {
+        command.env("LD_LIBRARY_PATH", fs::canonicalize(libraries)?);
+    }
+    let plan = Plan { program: arguments.server, key: arguments.key, groups: "X25519" };
+    Server::start(plan, directory, command)
+}
+
 /// Puts `server` under load, records it and finds the causes.
 fn watch(
     workspace: &Workspace,
     arguments: &Arguments,
-    directory: &std::path::Path,
+    directory: &Path,
     server: &Server,
     load: &[&str],
 ) -> Result<Costs> {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use crate::guided;
 use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, announce_and_run, capture, make_afresh, run as run_command};
 use crate::workspace::Workspace;
@@ -62,10 +63,10 @@ fn build(workspace: &Workspace, commit: &str, place: &Path) -> Result<PathBuf> {
     cargo.env("RUSTFLAGS", format!("--remap-path-prefix={}=/build", place.display()));
     cargo.current_dir(&source).args(["build", "--release", "--locked", "--target-dir"]);
     cargo.arg(&target);
-    for (package, _) in SHIPPED {
-        cargo.args(["--package", package]);
+    match guided::of_packages(workspace) {
+        Some(profile) => guided::compile_by(&mut cargo, &profile)?,
+        None => announce_and_run(&mut cargo)?,
     }
-    announce_and_run(&mut cargo)?;
     let release = target.join("release");
     for (_, file) in SHIPPED {
         run_command(Command::new("strip").arg(release.join(file)))?;

@@ -1,4 +1,4 @@
-//! A server to watch: one thread on the first CPU.
+//! A server of one thread, to be watched or learned from.
 
 use std::fs;
 use std::net::TcpStream;
@@ -7,10 +7,55 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Arguments, Key, Program};
 use crate::shell::{find_program, run as run_command};
-use crate::workspace::Workspace;
+
+/// A server.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Program {
+    /// HAProxy, one thread
+    Haproxy,
+    /// nginx, one process
+    Nginx,
+}
+
+/// A certificate's key.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Key {
+    /// ECDSA on P-256
+    EcdsaP256,
+    /// RSA with 2048 bits
+    #[value(name = "rsa-2048")]
+    Rsa2048,
+}
+
+impl Program {
+    /// Where it is, if it is installed.
+    pub fn path(self) -> Option<PathBuf> {
+        find_program(self.name())
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Program::Haproxy => "haproxy",
+            Program::Nginx => "nginx",
+        }
+    }
+}
+
+/// What a server is to do.
+#[derive(Clone, Copy)]
+pub struct Plan<'a> {
+    /// The server.
+    pub program: Program,
+    /// Its certificate's key.
+    pub key: Key,
+    /// Its key-exchange groups, as OpenSSL lists them.
+    pub groups: &'a str,
+}
 
 /// A running server, ended when it is dropped.
 pub struct Server {
@@ -22,32 +67,19 @@ pub struct Server {
 const ADDRESS: &str = "127.0.0.1:14433";
 
 impl Server {
-    /// Starts the server of `arguments` and waits until it listens.
-    pub fn start(
-        workspace: &Workspace,
-        arguments: &Arguments,
-        directory: &Path,
-        is_accelerated: bool,
-    ) -> Result<Self> {
-        make_identity(arguments.key, directory)?;
-        let mut command = Command::new("taskset");
-        command.args(["--cpu-list", "0"]);
-        if is_accelerated {
-            command.arg(workspace.target.join("quick/widelane"));
-            command.args(["run", "--counters-dir"]).arg(directory.join("counters")).arg("--");
-        }
-        let (name, text) = configuration(arguments.server, directory);
+    /// Starts a server, its program and arguments behind those of `command`, and waits until it
+    /// listens.
+    pub fn start(plan: Plan<'_>, directory: &Path, mut command: Command) -> Result<Self> {
+        make_identity(plan.key, directory)?;
+        let text = configuration(plan, directory);
         let file = directory.join("server.conf");
         fs::write(&file, text)?;
-        let program = find_program(name).with_context(|| format!("{name} is not installed"))?;
-        command.arg(program);
-        match arguments.server {
+        let name = plan.program.name();
+        command.arg(plan.program.path().with_context(|| format!("{name} is not installed"))?);
+        match plan.program {
             Program::Haproxy => command.args(["-db", "-f"]),
             Program::Nginx => command.arg("-c"),
         };
-        if let Some(libraries) = &arguments.libraries {
-            command.env("LD_LIBRARY_PATH", fs::canonicalize(libraries)?);
-        }
         let log = directory.join("server.log");
         let output = fs::File::create(&log)?;
         let process = command
@@ -56,7 +88,7 @@ impl Server {
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
-            .context("cannot start taskset")?;
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
         let mut server = Server { process, log };
         server.wait_until_it_listens()?;
         Ok(server)
@@ -73,6 +105,18 @@ impl Server {
             std::thread::sleep(Duration::from_millis(50));
         }
         bail!("the server does not listen: {}", self.log())
+    }
+
+    /// Has it end by itself, and so run what it does at exit.
+    pub fn end(&mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.process), Signal::TERM)?;
+        for _ in 0..400 {
+            if self.process.try_wait()?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bail!("the server does not end: {}", self.log())
     }
 
     /// Where it listens.
@@ -135,15 +179,14 @@ fn make_identity(key: Key, directory: &Path) -> Result<()> {
     Ok(fs::write(path("bundle.pem"), bundle?.concat())?)
 }
 
-/// The program's name, and its configuration.
-fn configuration(program: Program, directory: &Path) -> (&'static str, String) {
+/// The configuration.
+fn configuration(plan: Plan<'_>, directory: &Path) -> String {
+    let groups = plan.groups;
     let bundle = directory.join("bundle.pem");
     let (bundle, directory) = (bundle.display(), directory.display());
-    match program {
-        Program::Haproxy => (
-            "haproxy",
-            format!(
-                "global
+    match plan.program {
+        Program::Haproxy => format!(
+            "global
     nbthread 1
     maxconn 4000
 defaults
@@ -152,15 +195,12 @@ defaults
     timeout client 30s
     timeout server 30s
 frontend tls
-    bind {ADDRESS} ssl crt {bundle} curves X25519 backlog 4000
+    bind {ADDRESS} ssl crt {bundle} curves {groups} backlog 4000
     http-request return status 200
 "
-            ),
         ),
-        Program::Nginx => (
-            "nginx",
-            format!(
-                "daemon off;
+        Program::Nginx => format!(
+            "daemon off;
 master_process off;
 pid {directory}/nginx.pid;
 error_log stderr warn;
@@ -172,12 +212,11 @@ http {{
         ssl_certificate {bundle};
         ssl_certificate_key {bundle};
         ssl_protocols TLSv1.2 TLSv1.3;
-        ssl_ecdh_curve X25519;
+        ssl_ecdh_curve {groups};
         location / {{ return 200; }}
     }}
 }}
 "
-            ),
         ),
     }
 }
