@@ -45,11 +45,10 @@ pub fn packages(workspace: &Workspace, built: bool) -> Result<Vec<PathBuf>> {
     if built {
         return found(&workspace.target.join("debian"));
     }
-    setup::run()?;
     if find_program("cargo-deb").is_none() {
         bail!("cargo-deb makes the package: cargo install cargo-deb --locked");
     }
-    guided::build(workspace, &["build", "--release"], "release")?;
+    guided::release(workspace)?;
     let documents = workspace.released("documents");
     announce_and_run(
         Command::new(workspace.released("widelane-bench")).arg("documents").arg(&documents),

@@ -1,6 +1,6 @@
 //! Profile-guided optimisation (PGO) of what runs in servers: the provider and the runtime are
 //! compiled with counters, real servers make handshakes with them, and they are compiled again by
-//! what was counted. Code that a handshake executes then lies together, and calls in it are inlined.
+//! what was counted: what a handshake executes lies together then, and calls in it are inlined.
 //!
 //! Arithmetic (`kernels`, `crypto`, `secret`) is not compiled by a profile: nothing is to turn a
 //! selection by a secret into a branch because one side of it was rare.
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::server::{Key, Plan, Program, Server};
 use crate::shell::{announce, announce_and_run, capture, find_program, make_afresh};
-use crate::workspace::{QUICK, Workspace};
+use crate::workspace::Workspace;
 use crate::{setup, shell};
 
 /// The libraries: the crate as the compiler calls it, and the file.
@@ -39,14 +39,17 @@ const LOADS: [&[&str]; 6] = [
     &["--tls", "1.2", "--rate", "300", "--resume", "ticket", "--cipher", "chacha20-poly1305"],
 ];
 
-/// Builds everything in [`QUICK`], the libraries by a profile.
+/// Builds what the packages hold.
 pub fn run(workspace: &Workspace) -> Result<()> {
-    setup::run()?;
-    let arguments = ["build", QUICK];
-    announce_and_run(workspace.cargo().args(arguments))?;
-    let directory = build_by_profile(workspace, &arguments, "quick")?;
-    announce(&format!("with them: {}", directory.join("widelane").display()));
+    let program = release(workspace)?.join("widelane");
+    announce(&format!("`widelane` is {}", program.display()));
     Ok(())
+}
+
+/// Builds a release; the libraries by a profile if that can be made here.
+pub fn release(workspace: &Workspace) -> Result<PathBuf> {
+    setup::run()?;
+    build(workspace, &["build", "--release"], "release")
 }
 
 /// Builds with these arguments for cargo, by which files come to be in the directory `built` below

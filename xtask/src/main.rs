@@ -69,8 +69,8 @@ enum Chore {
     Emulate(emulate::Arguments),
     /// Runs every fuzz target for a while, on a nightly compiler.
     Fuzz(fuzz::Arguments),
-    /// Builds what runs in servers once more by a profile of their handshakes (PGO), as the packages
-    /// have it
+    /// Builds a release as the packages have it: what runs in servers by a profile of handshakes
+    /// (profile-guided optimisation). Takes minutes
     Guided,
     /// Runs the tests that Miri can run, on a nightly compiler: undefined behaviour, data races.
     Miri,

@@ -89,6 +89,7 @@ const PLACES: &[Placement] = &[
             "crates/cli/src",
             "crates/kernels/build.rs",
             "crates/provider/build.rs",
+            "crates/runtime/build.rs",
             "xtask/src",
         ],
     },
