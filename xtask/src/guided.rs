@@ -64,7 +64,9 @@ pub fn build(workspace: &Workspace, arguments: &[&str], built: &str) -> Result<P
     })
 }
 
-fn build_by_profile(workspace: &Workspace, arguments: &[&str], built: &str) -> Result<PathBuf> {
+/// Builds what was built like this once more, the libraries by a profile; fails where none can be
+/// made, and leaves what is not to be used until cargo builds again.
+pub fn build_by_profile(workspace: &Workspace, arguments: &[&str], built: &str) -> Result<PathBuf> {
     let merger = merger()?;
     let directory = workspace.target.join("guided").join(built);
     make_afresh(&directory)?;

@@ -16,13 +16,14 @@ use crate::programs::TestProgram;
 use crate::shell::{announce, announce_and_run, capture, cpu_model, run as run_command};
 use crate::test::runner::{MEASURING, Terms};
 use crate::workspace::{QUICK, Workspace};
-use crate::{pages, setup, tidy};
+use crate::{guided, pages, setup, tidy};
 
 /// What `cargo xtask test` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Also what takes long and rarely breaks: every interleaving of threads, servers as on a CPU
-    /// whose operations cannot be batched, reports in Chromium. Before a release
+    /// Also what takes long and rarely breaks: every interleaving of threads, servers with
+    /// libraries compiled by a profile and as on a CPU whose operations cannot be batched, reports
+    /// in Chromium. Before a release
     #[arg(long)]
     full: bool,
 }
@@ -51,6 +52,9 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
     let programs = clock.time("builds", || build(workspace))?;
     clock.time("tests", || test(workspace, programs.clone()))?;
     clock.time("examples in documentation", || test_documentation(workspace))?;
+    if full {
+        clock.time("servers by a profile", || test_servers_by_profile(workspace, &programs))?;
+    }
     if full && Room::Ifma256.is_supported() {
         clock.time("servers without batches", || test_servers_without_batches(&programs))?;
     }
@@ -204,12 +208,25 @@ fn stress(programs: &[TestProgram]) -> Result<()> {
     runner::run(programs, &Terms { arguments: &["stress::", "--ignored"], ..Terms::default() })
 }
 
+/// What the packages hold is compiled by a profile; it stays for what is run after this.
+fn test_servers_by_profile(workspace: &Workspace, programs: &[TestProgram]) -> Result<()> {
+    let arguments = [&["build"], &TESTED[..]].concat();
+    guided::build_by_profile(workspace, &arguments, "quick")?;
+    announce("servers once more, with libraries compiled by a profile");
+    runner::run(of_servers(programs), &Terms::default())
+}
+
 fn test_servers_without_batches(programs: &[TestProgram]) -> Result<()> {
     announce("servers once more, as on a CPU whose operations cannot be batched");
+    let narrow = [(widelane_cpu::policy::BITWIDTH_VARIABLE, "128".into())];
+    runner::run(of_servers(programs), &Terms { variables: &narrow, ..Terms::default() })
+}
+
+/// The programs that test the runtime in servers.
+fn of_servers(programs: &[TestProgram]) -> Vec<TestProgram> {
     let mut programs = programs.to_vec();
     programs.retain(|program| program.package == "runtime" && program.target != "lib");
-    let narrow = [(widelane_cpu::policy::BITWIDTH_VARIABLE, "128".into())];
-    runner::run(programs, &Terms { variables: &narrow, ..Terms::default() })
+    programs
 }
 
 /// What is built and tested as it is shipped: everything at once, for what is built of a package
