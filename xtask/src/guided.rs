@@ -13,7 +13,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::server::{Key, Plan, Program, Server};
+use crate::server::{Key, Program, Server, Settings};
 use crate::shell::{announce, announce_and_run, capture, find_program, make_afresh};
 use crate::workspace::Workspace;
 use crate::{setup, shell};
@@ -141,8 +141,8 @@ fn learn(program: Program, widelane: &Path, instrumented: &Path) -> Result<()> {
         let mut command = Command::new(widelane);
         command.env("WIDELANE_LIBRARY_DIR", instrumented);
         command.args(["run", "--counters-dir"]).arg(instrumented.join("counters")).arg("--");
-        let plan = Plan { program, key, groups: "X25519:P-256:X25519MLKEM768" };
-        let mut server = Server::start(plan, instrumented, command)?;
+        let settings = Settings { program, key, groups: "X25519:P-256:X25519MLKEM768" };
+        let mut server = Server::start(settings, instrumented, command)?;
         for load in LOADS {
             let mut clients = Command::new(widelane);
             clients.args(["load", server.address(), "--insecure", "--warm-up", "0"]);

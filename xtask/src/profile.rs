@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::server::{Key, Plan, Program, Server};
+use crate::server::{Key, Program, Server, Settings};
 use crate::setup::{self, Need, Proof};
 use crate::shell::{announce, capture, run as run_command};
 use crate::workspace::Workspace;
@@ -89,8 +89,8 @@ fn start(
     if let Some(libraries) = &arguments.libraries {
         command.env("LD_LIBRARY_PATH", fs::canonicalize(libraries)?);
     }
-    let plan = Plan { program: arguments.server, key: arguments.key, groups: "X25519" };
-    Server::start(plan, directory, command)
+    let settings = Settings { program: arguments.server, key: arguments.key, groups: "X25519" };
+    Server::start(settings, directory, command)
 }
 
 /// Puts `server` under load, records it and finds the causes.

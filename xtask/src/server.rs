@@ -48,7 +48,7 @@ impl Program {
 
 /// What a server is to do.
 #[derive(Clone, Copy)]
-pub struct Plan<'a> {
+pub struct Settings<'a> {
     /// The server.
     pub program: Program,
     /// Its certificate's key.
@@ -69,14 +69,14 @@ const ADDRESS: &str = "127.0.0.1:14433";
 impl Server {
     /// Starts a server, its program and arguments behind those of `command`, and waits until it
     /// listens.
-    pub fn start(plan: Plan<'_>, directory: &Path, mut command: Command) -> Result<Self> {
-        make_identity(plan.key, directory)?;
-        let text = configuration(plan, directory);
+    pub fn start(settings: Settings<'_>, directory: &Path, mut command: Command) -> Result<Self> {
+        make_identity(settings.key, directory)?;
+        let text = configuration(settings, directory);
         let file = directory.join("server.conf");
         fs::write(&file, text)?;
-        let name = plan.program.name();
-        command.arg(plan.program.path().with_context(|| format!("{name} is not installed"))?);
-        match plan.program {
+        let name = settings.program.name();
+        command.arg(settings.program.path().with_context(|| format!("{name} is not installed"))?);
+        match settings.program {
             Program::Haproxy => command.args(["-db", "-f"]),
             Program::Nginx => command.arg("-c"),
         };
@@ -180,11 +180,11 @@ fn make_identity(key: Key, directory: &Path) -> Result<()> {
 }
 
 /// The configuration.
-fn configuration(plan: Plan<'_>, directory: &Path) -> String {
-    let groups = plan.groups;
+fn configuration(settings: Settings<'_>, directory: &Path) -> String {
+    let groups = settings.groups;
     let bundle = directory.join("bundle.pem");
     let (bundle, directory) = (bundle.display(), directory.display());
-    match plan.program {
+    match settings.program {
         Program::Haproxy => format!(
             "global
     nbthread 1
