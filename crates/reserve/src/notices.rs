@@ -101,6 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no fork")]
     fn a_pipe_that_nobody_reads_ends_no_program() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -122,6 +123,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no memory that processes share")]
     fn each_notice_is_first_once_with_shared_memory_and_without() {
         let (alone, shared) = (Notices::new(), Notices::new());
         shared.share();
