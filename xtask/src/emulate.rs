@@ -53,7 +53,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<()> {
         let program = built
             .get(name)
             .with_context(|| format!("no test program is called {name}; there are {}", known()))?;
-        chosen.insert(name, (program, format!("--skip={WRONG} {options} {only}")));
+        let wrong = WRONG.map(|test| format!("--skip={test}")).join(" ");
+        chosen.insert(name, (program, format!("{wrong} {options} {only}")));
     }
     machine.pack(&kernel, &busybox, &chosen)?;
     let Passed { programs, tests } = machine.boot(arguments.minutes)?;
@@ -265,8 +266,19 @@ const CRATES: [&str; 2] = ["kernels", "crypto"];
 const SHORT: [(&str, &str); 2] =
     [("all", "aead"), ("kernels", "--skip=rsa_3072_batches --skip=rsa_4096_batches")];
 
-/// The test of the SHA extensions, which the emulator has wrong.
-const WRONG: &str = "the_sha_extensions_hash";
+/// Tests of what the emulator has wrong, all of which pass on CPUs that have the instructions.
+const WRONG: [&str; 7] = [
+    "the_sha_extensions_hash",
+    // Of ADCX and ADOX, one changes the carry of the other.
+    "curve25519::adx::",
+    // VPCOMPRESSW gives zeros where its mask keeps all 32 words.
+    "the_wide_rooms_do_as_portable_does",
+    // In room fma256: a multiply-add gives zero where product and summand all but cancel out.
+    "curve25519::tests::the_field_agrees_with_plain_integers",
+    "weierstrass::tests::elements_agree_with_the_model_in_every_room",
+    "weierstrass::tests::signatures_are_confirmed_in_every_room",
+    "weierstrass::tests::the_rounding_mode_of_the_program_does_not_matter",
+];
 
 /// How often the output of the machine is read.
 const LOOKS_PER_MINUTE: u32 = 300;
