@@ -53,6 +53,7 @@ fn parts(workspace: &Workspace, full: bool, clock: &mut Clock) -> Result<()> {
     clock.time("tests", || test(workspace, programs.clone()))?;
     clock.time("examples in documentation", || test_documentation(workspace))?;
     if full {
+        clock.time("kernels as shipped", || test_kernels(workspace))?;
         clock.time("servers by a profile", || test_servers_by_profile(workspace, &programs))?;
     }
     if full && Room::Ifma256.is_supported() {
@@ -206,6 +207,13 @@ fn stress(programs: &[TestProgram]) -> Result<()> {
     let mut programs = programs.to_vec();
     programs.retain(|program| program.name() == "integration/all");
     runner::run(programs, &Terms { arguments: &["stress::", "--ignored"], ..Terms::default() })
+}
+
+/// What kernels leave on the stack: with debug assertions, as they are tested otherwise, frames are
+/// others.
+fn test_kernels(workspace: &Workspace) -> Result<()> {
+    let kernels = ["build", QUICK, "--package=widelane-kernels", "--lib", "--tests"];
+    runner::run(TestProgram::build(workspace.cargo().args(kernels))?, &Terms::default())
 }
 
 /// What the packages hold is compiled by a profile; it stays for what is run after this.
