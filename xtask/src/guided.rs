@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
+use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
 
@@ -108,8 +108,9 @@ pub fn compile_by(cargo: &mut Command, profile: &Path) -> Result<()> {
 fn compile(cargo: &mut Command, flag: &str, path: &Path) -> Result<()> {
     let mut flag = OsString::from(flag);
     flag.push(path);
-    let wrapper = env::current_exe().context("the path of this program")?;
-    announce_and_run(cargo.env(VARIABLE, flag).env("RUSTC_WRAPPER", wrapper))
+    // Also when cargo has built this program anew meanwhile, in another process.
+    let this_program = format!("/proc/{}/exe", process::id());
+    announce_and_run(cargo.env(VARIABLE, flag).env("RUSTC_WRAPPER", this_program))
 }
 
 /// Where cargo has called this program in place of the compiler: executes the compiler, with the
