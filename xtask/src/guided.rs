@@ -68,7 +68,7 @@ pub fn build(workspace: &Workspace, arguments: &[&str], built: &str) -> Result<P
 /// made, and leaves what is not to be used until cargo builds again.
 pub fn build_by_profile(workspace: &Workspace, arguments: &[&str], built: &str) -> Result<PathBuf> {
     let merger = merger()?;
-    let directory = workspace.target.join("guided").join(built);
+    let directory = directory(workspace, built);
     make_afresh(&directory)?;
     let built = workspace.target.join(built);
     copy(["widelane", "widelane-bench"], &built, &directory)?;
@@ -95,9 +95,15 @@ pub fn build_by_profile(workspace: &Workspace, arguments: &[&str], built: &str) 
     Ok(directory)
 }
 
+/// Where what is built by a profile is copied to: below the target directory itself, as everything
+/// else that is built, so that programs find what lies beside it.
+fn directory(workspace: &Workspace, built: &str) -> PathBuf {
+    workspace.target.join(format!("{built}-guided"))
+}
+
 /// The profile that the packages were last built by, if there is one.
 pub fn of_packages(workspace: &Workspace) -> Option<PathBuf> {
-    Some(workspace.target.join("guided/release").join(PROFILE)).filter(|profile| profile.exists())
+    Some(directory(workspace, "release").join(PROFILE)).filter(|profile| profile.exists())
 }
 
 /// Builds as `cargo` was told to, the libraries by a profile.
