@@ -12,7 +12,7 @@ use crate::{guided, setup, systems};
 /// Builds Widelane and compares the servers that are installed; ends with the path of the report.
 pub fn run(workspace: &Workspace) -> Result<()> {
     setup::run()?;
-    let programs = guided::build(workspace, &["build", QUICK, "--no-default-features"], "quick")?;
+    let programs = guided::build(workspace, &["build", QUICK], "quick")?;
     let report = workspace.target.join("widelane-report.html");
     let program = programs.join("widelane");
     let mut compare = Command::new(&program);

@@ -105,7 +105,7 @@ fn clippy(workspace: &Workspace) -> Result<()> {
             .args(["clippy", QUICK, "--workspace", "--all-targets", "--quiet"])
             .args(["--", "--deny=warnings"]),
     )?;
-    // The demo builds the program so. Only the program has default features. That an example is
+    // Without `load`. Only the program has default features. That an example is
     // checked too makes cargo count the dependencies of tests: beside the whole workspace all other
     // crates keep the features that they had, and are not checked again.
     announce_and_run(
