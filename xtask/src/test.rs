@@ -104,15 +104,6 @@ fn clippy(workspace: &Workspace) -> Result<()> {
             .cargo()
             .args(["clippy", QUICK, "--workspace", "--all-targets", "--quiet"])
             .args(["--", "--deny=warnings"]),
-    )?;
-    // Without `load`. Only the program has default features. That an example is
-    // checked too makes cargo count the dependencies of tests: beside the whole workspace all other
-    // crates keep the features that they had, and are not checked again.
-    announce_and_run(
-        workspace
-            .cargo()
-            .args(["clippy", QUICK, "--workspace", "--bins", "--example=rules", "--quiet"])
-            .args(["--no-default-features", "--", "--deny=warnings"]),
     )
 }
 

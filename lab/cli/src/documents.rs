@@ -75,7 +75,7 @@ fn documented(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
 }
 
-#[cfg(all(test, feature = "load"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -7,7 +7,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const FILES_BESIDES: u64 = 32;
 
 /// Most connections that this process may have on this many threads of clients.
-#[cfg(feature = "load")]
 pub fn connections_possible(threads: usize) -> usize {
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     usize::try_from(files.saturating_sub(besides(threads))).unwrap_or(usize::MAX)

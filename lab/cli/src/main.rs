@@ -1,13 +1,11 @@
 //! The `widelane-bench` program: the commands of `widelane` that measure.
 
 mod acl;
-#[cfg(feature = "load")]
 mod agent;
 mod compare;
 mod documents;
 mod files;
 mod keep;
-#[cfg(feature = "load")]
 mod load;
 mod measure;
 mod power;
@@ -35,9 +33,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     Compare(Box<compare::Args>),
-    #[cfg(feature = "load")]
     Load(Box<load::Args>),
-    #[cfg(feature = "load")]
     Agent(agent::Args),
     Speed(speed::Args),
     Tune(tune::Args),
@@ -66,9 +62,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Compare(args) => compare::run(*args),
-        #[cfg(feature = "load")]
         Command::Load(args) => load::run(&args),
-        #[cfg(feature = "load")]
         Command::Agent(args) => agent::run(&args),
         Command::Speed(args) => speed::run(args),
         Command::Tune(args) => tune::run(&args),
@@ -81,7 +75,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-#[cfg(all(test, feature = "load"))]
+#[cfg(test)]
 mod tests {
     use widelane_cli::laboratory::COMMANDS;
 
