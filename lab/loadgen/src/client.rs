@@ -25,13 +25,6 @@ pub const TICK: Duration = Duration::from_millis(20);
 /// ends what it has in hand first.
 const MOMENT: Duration = Duration::from_micros(200);
 
-/// Keys of ML-KEM that are made before the load of a closed loop, whose clients are to keep a
-/// server busy: as many as each thread may need, some 5 KiB each, and 320 MiB in all at most. Where
-/// that is too few, the later ones are made on the way.
-const KEYS_PER_SECOND: f64 = 7_000.0;
-const KEYS_PER_THREAD_MAX: usize = 8_192;
-const KEYS_AHEAD_MAX: usize = 65_536;
-
 /// How threads carry out a plan.
 #[derive(Clone, Debug)]
 pub struct Stint {
@@ -90,7 +83,6 @@ pub fn run_plan<T>(
     let plans = divide(plan, stint.cpus.len().max(1));
     let common = Common {
         stint,
-        keys_ahead: keys_ahead(plan, stint, plans.len()),
         stop,
         failed: AtomicBool::new(false),
         has_begun: AtomicBool::new(false),
@@ -119,14 +111,6 @@ pub fn run_plan<T>(
         window.tally.add(&tally);
     }
     Ok(window)
-}
-
-/// How many keys of ML-KEM to make ahead for a window of `plan`.
-fn keys_ahead(plan: &Plan, stint: &Stint, threads: usize) -> usize {
-    let Pace::Closed { .. } = plan.pace else { return 0 };
-    let seconds = (stint.warm_up + stint.window).as_secs_f64();
-    let of_thread = KEYS_PER_THREAD_MAX.min((seconds * KEYS_PER_SECOND) as usize);
-    KEYS_AHEAD_MAX.min(threads * of_thread)
 }
 
 /// Has `client` carry out each of `plans` on a thread of its own, pinned to `cpus` in turn, while
@@ -175,7 +159,6 @@ pub fn on_threads<N: Send, T: Send, R>(
 /// What all threads of a window share.
 struct Common<'a> {
     stint: &'a Stint,
-    keys_ahead: usize,
     stop: &'a AtomicBool,
     /// A thread has failed.
     failed: AtomicBool,
@@ -197,7 +180,6 @@ impl Common<'_> {
     /// Carries out `plan`; says at both edges of the window that this thread is `there`.
     fn take_part(&self, plan: &Plan, there: Sender<()>) -> Result<Part, LoadError> {
         let stint = self.stint;
-        plan.mix.groups.iter().for_each(|group| group.make_keys_ahead(self.keys_ahead));
         let mut pool = ClientPool::new(plan)?;
         self.pass(&mut pool, stint.warm_up, |_| false)?;
         if let Pace::Closed { connections, .. } = plan.pace {
@@ -388,14 +370,5 @@ mod tests {
         let observe = |_: Option<&()>| panic!("a defect");
         let run = || run_plan(&plan, &stint, &stop, observe).map(drop);
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "the panic is passed on");
-    }
-
-    #[test]
-    fn keys_made_ahead_are_bounded_however_many_threads_there_are() {
-        let closed = plan(Pace::Closed { connections: 200, ramp: Duration::ZERO });
-        let second = stint(0, Duration::from_secs(1));
-        assert_eq!([1, 4].map(|threads| keys_ahead(&closed, &second, threads)), [7_000, 28_000]);
-        let long = stint(0, Duration::from_secs(300));
-        assert_eq!([1, 63].map(|threads| keys_ahead(&closed, &long, threads)), [8_192, 65_536]);
     }
 }

@@ -1,8 +1,8 @@
 //! What repeats from connection to connection, done once: less cost to the client, the same work
 //! for the server.
 //!
-//! * One ephemeral key pair per curve serves all connections of this process. What a load generator
-//!   sends needs no forward secrecy. Keys of ML-KEM are always new (`hybrid`).
+//! * One ephemeral key pair per curve, and one of each parameter set of ML-KEM, serves all
+//!   connections of this process. What a load generator sends needs no forward secrecy.
 //! * HKDF of TLS 1.3 keeps the state of a keyed HMAC instead of computing it for every label.
 
 use std::fmt;
@@ -11,6 +11,7 @@ use std::sync::{Arc, LazyLock};
 use aws_lc_rs::agreement::{self, ECDH_P256, ECDH_P384, ECDH_P521, PrivateKey, X25519};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac::{self, HMAC_SHA256, HMAC_SHA384};
+use aws_lc_rs::kem::{AlgorithmId, DecapsulationKey, ML_KEM_768, ML_KEM_1024};
 use rustls::crypto::aws_lc_rs::cipher_suite as suites;
 use rustls::crypto::tls13::HkdfUsingHmac;
 use rustls::crypto::{self, ActiveKeyExchange, SharedSecret, SupportedKxGroup};
@@ -38,6 +39,18 @@ pub static SECP384R1_REUSED: Reused = Reused {
 pub static SECP521R1_REUSED: Reused = Reused {
     name: NamedGroup::secp521r1,
     pair: LazyLock::new(|| Pair::generate(PrivateKey::generate(&ECDH_P521))),
+};
+
+/// ML-KEM-768 with one key pair.
+pub static ML_KEM_768_REUSED: ReusedKem = ReusedKem {
+    name: NamedGroup::MLKEM768,
+    pair: LazyLock::new(|| KemPair::generate(DecapsulationKey::generate(&ML_KEM_768))),
+};
+
+/// ML-KEM-1024 with one key pair.
+pub static ML_KEM_1024_REUSED: ReusedKem = ReusedKem {
+    name: NamedGroup::MLKEM1024,
+    pair: LazyLock::new(|| KemPair::generate(DecapsulationKey::generate(&ML_KEM_1024))),
 };
 
 /// `TLS_AES_256_GCM_SHA384`.
@@ -106,6 +119,69 @@ impl ActiveKeyExchange for Exchange {
 
     fn pub_key(&self) -> &[u8] {
         self.pair.public.as_ref()
+    }
+
+    fn group(&self) -> NamedGroup {
+        self.name
+    }
+}
+
+/// A parameter set of ML-KEM with which this process makes one key pair.
+pub struct ReusedKem {
+    name: NamedGroup,
+    pair: LazyLock<Result<Arc<KemPair>, Unspecified>>,
+}
+
+struct KemPair {
+    private: DecapsulationKey<AlgorithmId>,
+    public: Vec<u8>,
+}
+
+impl KemPair {
+    fn generate(
+        private: Result<DecapsulationKey<AlgorithmId>, Unspecified>,
+    ) -> Result<Arc<Self>, Unspecified> {
+        let private = private?;
+        let public = private.encapsulation_key()?.key_bytes()?.as_ref().to_vec();
+        Ok(Arc::new(KemPair { private, public }))
+    }
+}
+
+impl fmt::Debug for ReusedKem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}, one key pair", self.name)
+    }
+}
+
+impl SupportedKxGroup for ReusedKem {
+    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
+        match &*self.pair {
+            Ok(pair) => Ok(Box::new(Decapsulation { name: self.name, pair: Arc::clone(pair) })),
+            Err(Unspecified) => Err(crypto::GetRandomFailed.into()),
+        }
+    }
+
+    fn name(&self) -> NamedGroup {
+        self.name
+    }
+}
+
+/// One use of the pair.
+struct Decapsulation {
+    name: NamedGroup,
+    pair: Arc<KemPair>,
+}
+
+impl ActiveKeyExchange for Decapsulation {
+    fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
+        match self.pair.private.decapsulate(peer.into()) {
+            Ok(secret) => Ok(SharedSecret::from(secret.as_ref())),
+            Err(Unspecified) => Err(PeerMisbehaved::InvalidKeyShare.into()),
+        }
+    }
+
+    fn pub_key(&self) -> &[u8] {
+        &self.pair.public
     }
 
     fn group(&self) -> NamedGroup {

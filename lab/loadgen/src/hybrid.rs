@@ -1,21 +1,20 @@
-//! Key exchange by a curve and ML-KEM together (RFC 10024). Every connection has a new key of
-//! ML-KEM, as a client that sent the same share again would not be one that servers meet; the
-//! curve's is that of all connections (`client_cost`), which saves the client a tenth of its work.
+//! Key exchange by a curve and ML-KEM together (RFC 10024), with the key pairs that all connections
+//! share (`client_cost`).
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustls::crypto::aws_lc_rs::kx_group::{MLKEM768, MLKEM1024};
 use rustls::crypto::{ActiveKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 
-use crate::client_cost::{SECP256R1_REUSED, SECP384R1_REUSED, X25519_REUSED};
+use crate::client_cost::{
+    ML_KEM_768_REUSED, ML_KEM_1024_REUSED, SECP256R1_REUSED, SECP384R1_REUSED, X25519_REUSED,
+};
 
 /// ML-KEM-768 before X25519.
 pub static X25519_MLKEM768: Hybrid = Hybrid {
     name: NamedGroup::X25519MLKEM768,
     curve: Part { group: &X25519_REUSED, server_share_bytes: 32 },
-    ml_kem: Part { group: MLKEM768, server_share_bytes: 1088 },
+    ml_kem: Part { group: &ML_KEM_768_REUSED, server_share_bytes: 1088 },
     is_ml_kem_first: true,
 };
 
@@ -23,7 +22,7 @@ pub static X25519_MLKEM768: Hybrid = Hybrid {
 pub static SECP256R1_MLKEM768: Hybrid = Hybrid {
     name: NamedGroup::secp256r1MLKEM768,
     curve: Part { group: &SECP256R1_REUSED, server_share_bytes: 65 },
-    ml_kem: Part { group: MLKEM768, server_share_bytes: 1088 },
+    ml_kem: Part { group: &ML_KEM_768_REUSED, server_share_bytes: 1088 },
     is_ml_kem_first: false,
 };
 
@@ -31,7 +30,7 @@ pub static SECP256R1_MLKEM768: Hybrid = Hybrid {
 pub static SECP384R1_MLKEM1024: Hybrid = Hybrid {
     name: NamedGroup::Unknown(0x11ED),
     curve: Part { group: &SECP384R1_REUSED, server_share_bytes: 97 },
-    ml_kem: Part { group: MLKEM1024, server_share_bytes: 1568 },
+    ml_kem: Part { group: &ML_KEM_1024_REUSED, server_share_bytes: 1568 },
     is_ml_kem_first: false,
 };
 
@@ -43,39 +42,10 @@ pub struct Hybrid {
     is_ml_kem_first: bool,
 }
 
-/// Keys of ML-KEM that were made ahead, each for one connection; all of one parameter set.
-static AHEAD: Mutex<Vec<Box<dyn ActiveKeyExchange>>> = Mutex::new(Vec::new());
-
-fn ahead() -> MutexGuard<'static, Vec<Box<dyn ActiveKeyExchange>>> {
-    AHEAD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// One of them.
 struct Part {
     group: &'static dyn SupportedKxGroup,
     server_share_bytes: usize,
-}
-
-impl Hybrid {
-    /// Has `count` keys of ML-KEM lie ready, so that clients that are to keep a server busy do not
-    /// make them meanwhile. Where there are not enough, connections make their own. Several threads
-    /// may make them together.
-    pub fn make_keys_ahead(&self, count: usize) {
-        ahead().retain(|key| self.fits(&**key));
-        while ahead().len() < count {
-            let Ok(key) = self.ml_kem.group.start() else { return };
-            ahead().push(key);
-        }
-    }
-
-    fn fits(&self, key: &dyn ActiveKeyExchange) -> bool {
-        key.group() == self.ml_kem.group.name()
-    }
-
-    fn key(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let made = ahead().pop_if(|key| self.fits(&**key));
-        made.map_or_else(|| self.ml_kem.group.start(), Ok)
-    }
 }
 
 impl fmt::Debug for Hybrid {
@@ -86,7 +56,7 @@ impl fmt::Debug for Hybrid {
 
 impl SupportedKxGroup for Hybrid {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        let mut keys = [self.curve.group.start()?, self.key()?];
+        let mut keys = [self.curve.group.start()?, self.ml_kem.group.start()?];
         let mut server_share_bytes =
             [&self.curve, &self.ml_kem].map(|part| part.server_share_bytes);
         if self.is_ml_kem_first {
@@ -153,30 +123,6 @@ mod tests {
             // A point that is not compressed begins with 4.
             assert_eq!(exchange.pub_key()[0] == 4, first < second, "{group:?}");
         }
-    }
-
-    #[test]
-    fn every_connection_has_a_new_key_of_ml_kem() {
-        let shares = [(); 2].map(|()| X25519_MLKEM768.start().expect("a random generator"));
-        let [(one, one_of_curve), (other, other_of_curve)] =
-            shares.each_ref().map(|exchange| exchange.pub_key().split_at(1184));
-        assert!(one != other && one_of_curve == other_of_curve);
-    }
-
-    #[test]
-    fn keys_of_another_parameter_set_do_not_stay() {
-        SECP256R1_MLKEM768.make_keys_ahead(3);
-        SECP384R1_MLKEM1024.make_keys_ahead(1);
-        assert!(ahead().iter().all(|key| key.group() == NamedGroup::MLKEM1024));
-    }
-
-    #[test]
-    fn keys_made_ahead_are_used_once() {
-        SECP384R1_MLKEM1024.make_keys_ahead(3);
-        let exchanges = [(); 5].map(|()| SECP384R1_MLKEM1024.start().expect("a random generator"));
-        let mut shares = exchanges.each_ref().map(|exchange| exchange.pub_key().to_vec());
-        shares.sort();
-        assert!(shares.is_sorted_by(|one, next| one < next));
     }
 
     #[test]

@@ -141,16 +141,6 @@ impl Group {
             Group::Secp384r1MlKem1024 => &hybrid::SECP384R1_MLKEM1024,
         }
     }
-
-    /// Makes keys of ML-KEM ahead for `count` connections, if the group has such keys.
-    pub(crate) fn make_keys_ahead(self, count: usize) {
-        match self {
-            Group::X25519 | Group::Secp256r1 | Group::Secp384r1 => {}
-            Group::X25519MlKem768 => hybrid::X25519_MLKEM768.make_keys_ahead(count),
-            Group::Secp256r1MlKem768 => hybrid::SECP256R1_MLKEM768.make_keys_ahead(count),
-            Group::Secp384r1MlKem1024 => hybrid::SECP384R1_MLKEM1024.make_keys_ahead(count),
-        }
-    }
 }
 
 impl FromStr for Group {
