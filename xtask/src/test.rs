@@ -164,7 +164,7 @@ fn build_with_assertions(workspace: &Workspace) -> Result<Vec<TestProgram>> {
     nice(19)?;
     announce(&format!("building {} with every debug assertion on", CHECKED.join(", ")));
     let packages = CHECKED.map(|name| format!("--package=widelane-{name}"));
-    TestProgram::build(workspace.cargo().args(["build", "--lib", "--tests"]).args(packages))
+    TestProgram::build(workspace.cargo().args(["build", "--tests"]).args(packages))
 }
 
 /// The tests of the servers need the program and both shared objects beside it. Built with the
@@ -203,7 +203,7 @@ fn stress(programs: &[TestProgram]) -> Result<()> {
 /// What kernels leave on the stack: with debug assertions, as they are tested otherwise, frames are
 /// others.
 fn test_kernels(workspace: &Workspace) -> Result<()> {
-    let kernels = ["build", QUICK, "--package=widelane-kernels", "--lib", "--tests"];
+    let kernels = ["build", QUICK, "--package=widelane-kernels", "--tests"];
     runner::run(TestProgram::build(workspace.cargo().args(kernels))?, &Terms::default())
 }
 
