@@ -44,7 +44,7 @@ pub struct Args {
     server: Vec<Server>,
     /// Keys to make certificates for: rsa2048, rsa3072, rsa4096, ecdsa-p256, ecdsa-p384, ed25519;
     /// two joined by + for a server that shows either, each to half of the clients [default:
-    /// rsa2048]
+    /// rsa2048; of handshakes with --quick ecdsa-p256 and rsa2048]
     #[arg(long, value_delimiter = ',', value_parser = keys, conflicts_with = "certificate",
           help_heading = COMPARED)]
     key: Vec<Keys>,
@@ -62,7 +62,8 @@ pub struct Args {
     /// the last three where bulk is not asked for]
     #[arg(long, value_delimiter = ',', help_heading = LOAD)]
     ciphers: Vec<Cipher>,
-    /// TLS versions [default: 1.2 and 1.3; for downloads 1.3, and 1.2 of ciphers that are older]
+    /// TLS versions [default: 1.2 and 1.3, or 1.3 with --quick; for downloads 1.3, and 1.2 of
+    /// ciphers that are older]
     #[arg(long, value_delimiter = ',', help_heading = COMPARED)]
     tls: Vec<TlsVersion>,
     /// HTTP/3 instead of TLS over TCP, from nginx and HAProxy that have it
@@ -73,8 +74,9 @@ pub struct Args {
     /// the run. Full handshakes with nginx and HAProxy only, and not over HTTP/3
     #[arg(long, conflicts_with = "http3", help_heading = COMPARED)]
     client_certificates: bool,
-    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256; for downloads 4, or
-    /// 1000 at most with --latency-max; of mixed requests and pages the first alone, or 16 and 8]
+    /// Numbers of outstanding connections [default: 1, 8, 64, 200 and 256, or 1 and 200 with
+    /// --quick; for downloads 4, or 1000 at most with --latency-max; of mixed requests and pages
+    /// the first alone, or 16 and 8]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=4000),
           help_heading = LOAD)]
     connections: Vec<u16>,
@@ -141,9 +143,10 @@ pub struct Args {
     /// [default: new ones]
     #[arg(long, value_name = "NUMBER", help_heading = STATISTICS)]
     seed: Option<u32>,
-    /// Short windows, and all but the first TLS version and group at 200 connections only, or at
-    /// the most that --connections names without 200; also partial loads of 30 and 60 %, in TLS 1.3
-    /// alone where both versions are measured: under two minutes, or three with bulk
+    /// Short windows: TLS 1.3 with certificates of ECDSA P-256 and RSA-2048, one connection, a
+    /// saturated server, and partial loads of 30 and 60 %. Of several --tls or --group all but the
+    /// first are measured saturated only, at 200 connections or at the most that --connections
+    /// names without 200, and partial loads in TLS 1.3 alone: some two minutes, or three with bulk
     #[arg(long, help_heading = STATISTICS)]
     quick: bool,
     /// Also measures the server with IFMA hidden from OpenSSL

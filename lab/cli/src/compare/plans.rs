@@ -57,6 +57,7 @@ const CONNECTIONS_BULK: [u16; 1] = [4];
 /// The most that a search under a latency limit may have.
 const CONNECTIONS_LIMITED: [u16; 1] = [1000];
 const CONNECTIONS: [u16; 5] = [1, 8, 64, 200, 256];
+const CONNECTIONS_QUICK: [u16; 2] = [1, COST_CONNECTIONS];
 
 /// Time under load before a window: for many connections, for one, and with `--quick`.
 const WARM_UP: Duration = Duration::from_millis(200);
@@ -98,7 +99,7 @@ impl Args {
     ) -> Plan {
         Plan {
             targets: self.targets(programs),
-            keys: self.keys(),
+            keys: self.keys(&scenarios),
             identity: self.certificate.clone().zip(self.private_key.clone()),
             scenarios,
             cores: self.cores(),
@@ -113,9 +114,12 @@ impl Args {
         }
     }
 
-    /// The keys of each server, where no certificate was given.
-    fn keys(&self) -> Vec<Vec<Key>> {
+    /// The keys of each server, where no certificate was given. Quick runs have those of most
+    /// servers, that of newer ones first.
+    fn keys(&self, scenarios: &[Scenario]) -> Vec<Vec<Key>> {
+        let of_handshakes = scenarios.iter().all(|scenario| scenario.work == Work::Handshakes);
         match &self.key[..] {
+            [] if self.quick && of_handshakes => vec![vec![Key::EcdsaP256], vec![Key::Rsa(2048)]],
             [] => vec![vec![Key::Rsa(2048)]],
             named => named.iter().map(|Keys(keys)| keys.clone()).collect(),
         }
@@ -461,7 +465,7 @@ impl Args {
     /// The versions of TLS to go through where none are named.
     fn usual_versions(&self) -> &'static [TlsVersion] {
         let all = &[TlsVersion::Tls12, TlsVersion::Tls13];
-        if self.http3 { &all[1..] } else { all }
+        if self.http3 || self.quick { &all[1..] } else { all }
     }
 
     /// Handshakes by version, group and connections.
@@ -470,7 +474,8 @@ impl Args {
         for version in Self::or_usual(&self.tls, self.usual_versions()) {
             kinds.extend(self.groups(version).into_iter().map(|group| (version, group)));
         }
-        let all_connections = Self::or_usual(&self.connections, &CONNECTIONS);
+        let usual = if self.quick { &CONNECTIONS_QUICK[..] } else { &CONNECTIONS };
+        let all_connections = Self::or_usual(&self.connections, usual);
         // Where CPU time is the question: as busy as a server is made.
         let telling = match all_connections.contains(&COST_CONNECTIONS) {
             true => Some(COST_CONNECTIONS),
@@ -494,7 +499,7 @@ impl Args {
                     ..self.scenario(version, group, Work::Handshakes)
                 });
             }
-            // What is newest stands for all where there is little time.
+            // TLS 1.3 stands for both versions where there is little time.
             let has_loads = !self.quick || version == TlsVersion::Tls13 || kinds.len() == 1;
             let loads = self.loads().into_iter().filter(|_| has_loads);
             scenarios.extend(loads.map(|percent| self.partial(version, group, percent)));
@@ -716,9 +721,20 @@ mod tests {
     }
 
     #[test]
+    fn quick_runs_have_the_handshakes_of_today() {
+        let args = args("--quick --group x25519");
+        let scenarios = args.handshakes();
+        assert!(scenarios.iter().all(|scenario| scenario.version == TlsVersion::Tls13));
+        let what = scenarios.iter().map(|it| it.load.map_or(Err(it.connections), Ok));
+        assert_eq!(what.collect::<Vec<_>>(), [Err(1), Err(200), Ok(30), Ok(60)]);
+        assert_eq!(args.keys(&scenarios), [[Key::EcdsaP256], [Key::Rsa(2048)]]);
+        assert_eq!(args.keys(&args.downloads()), [[Key::Rsa(2048)]]);
+    }
+
+    #[test]
     fn quick_runs_have_every_version_at_the_most_connections_that_are_named() {
         let measured = |line: &str| -> Vec<(TlsVersion, usize)> {
-            let args = args(&format!("--quick --group x25519 --connections {line}"));
+            let args = args(&format!("--quick --group x25519 --tls 1.2,1.3 --connections {line}"));
             args.handshakes().iter().map(|it| (it.version, it.connections)).collect()
         };
         use TlsVersion::{Tls12, Tls13};
@@ -795,6 +811,6 @@ mod tests {
     fn a_certificate_has_its_own_key() {
         let words = ["compare", "--key", "rsa2048", "--certificate", "c", "--private-key", "k"];
         assert!(Command::try_parse_from(words).is_err());
-        assert_eq!(args("").keys(), [[Key::Rsa(2048)]]);
+        assert_eq!(args("").keys(&args("").handshakes()), [[Key::Rsa(2048)]]);
     }
 }
