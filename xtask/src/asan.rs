@@ -88,6 +88,12 @@ impl Libraries {
         let libraries = Libraries { directory: target.join("libraries") };
         fs::create_dir_all(&libraries.directory)?;
         fs::copy(built.join("libwidelane.so"), libraries.directory.join("libwidelane.so"))?;
+        // AddressSanitizer has to see every thread that is joined, and gives way to other
+        // definitions of what it intercepts.
+        let archive = target.join("libwidelane_runtime.a");
+        let mut localize = Command::new("objcopy");
+        localize.arg("--localize-symbol=pthread_create");
+        announce_and_run(localize.arg(built.join("libwidelane_runtime.a")).arg(&archive))?;
         let options = target.join("options.c");
         fs::write(&options, default_options(&reports.directory))?;
         announce_and_run(
@@ -96,7 +102,7 @@ impl Libraries {
                 .arg(libraries.runtime())
                 .arg(&options)
                 .arg("-Wl,--whole-archive")
-                .arg(built.join("libwidelane_runtime.a"))
+                .arg(&archive)
                 .arg("-Wl,--no-whole-archive")
                 .arg(sanitizer()?)
                 .args(["-lgcc_s", "-lm"]),

@@ -53,7 +53,14 @@ pub fn packages(workspace: &Workspace, built: bool) -> Result<Vec<PathBuf>> {
     announce_and_run(
         Command::new(workspace.released("widelane-bench")).arg("documents").arg(&documents),
     )?;
-    CRATES.iter().map(|names| package(workspace, names)).collect()
+    let packages = CRATES.iter().map(|names| package(workspace, names)).collect();
+    // Nor did another chore of this checkout build any meanwhile.
+    guided::ensure_without_counters(&workspace.target.join("release"))?;
+    announce(match guided::of_packages(workspace) {
+        Some(_) => "the packages hold libraries that were compiled by a profile of handshakes",
+        None => "the packages hold libraries that were compiled without a profile of handshakes",
+    });
+    packages
 }
 
 /// The packages in a directory, one of each.

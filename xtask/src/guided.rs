@@ -2,25 +2,30 @@
 //! compiled with counters, real servers make handshakes with them, and they are compiled again by
 //! what was counted: what a handshake executes lies together then, and calls in it are inlined.
 //!
-//! Arithmetic (`kernels`, `crypto`, `secret`) is not compiled by a profile: nothing is to turn a
-//! selection by a secret into a branch because one side of it was rare.
+//! Arithmetic (`kernels`, and what of `crypto` and `secret` is not inlined) is not compiled by a
+//! profile: nothing is to turn a selection by a secret into a branch because one side of it was
+//! rare.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
+use widelane_cpu::Room;
 
 use crate::server::{Key, Program, Server, Settings};
-use crate::shell::{announce, announce_and_run, capture, find_program, make_afresh};
+use crate::shell::{announce, announce_and_run, capture, make_afresh};
 use crate::workspace::Workspace;
 use crate::{setup, shell};
 
 /// The libraries: the crate as the compiler calls it, and the file.
 const LIBRARIES: [(&str, &str); 2] =
     [("widelane", "libwidelane.so"), ("widelane_runtime", "libwidelane_runtime.so")];
+
+const LIBRARY_FILES: [&str; LIBRARIES.len()] = [LIBRARIES[0].1, LIBRARIES[1].1];
 
 /// What the libraries are to be compiled with; build scripts watch it, so that cargo compiles them
 /// again when it changes, and as ever once it is gone.
@@ -48,19 +53,30 @@ pub fn run(workspace: &Workspace) -> Result<()> {
 
 /// Builds a release; the libraries by a profile if that can be made here.
 pub fn release(workspace: &Workspace) -> Result<PathBuf> {
-    setup::run()?;
+    setup::run_to_build(&[])?;
+    if Program::ALL.iter().all(|program| program.path().is_none()) {
+        // A release is made all the same.
+        setup::run().unwrap_or_else(|error| announce(&format!("{error:#}")));
+    }
+    if !Room::Ifma256.is_supported() {
+        announce(
+            "this CPU lacks AVX-512 IFMA: a profile from here has few batches; make packages for \
+             CPUs that have it on one of them",
+        );
+    }
     build(workspace, &["build", "--release"], "release")
 }
 
 /// Builds with these arguments for cargo, by which files come to be in the directory `built` below
-/// the target directory; the libraries by a profile if that can be made here. They are there until
-/// cargo builds again, and with the programs in the directory that is returned.
+/// the target directory. Programs and libraries are then in the directory that is returned, and
+/// until cargo builds again in `built`: the libraries by a profile if that can be made here.
 pub fn build(workspace: &Workspace, arguments: &[&str], built: &str) -> Result<PathBuf> {
     announce_and_run(workspace.cargo().args(arguments))?;
-    build_by_profile(workspace, arguments, built).or_else(|error| {
+    let profiled = build_by_profile(workspace, arguments, built);
+    profiled.or_else(|error| {
         announce(&format!("going on without a profile of handshakes: {error:#}"));
         announce_and_run(workspace.cargo().args(arguments))?;
-        Ok(workspace.target.join(built))
+        replace(workspace, built, |_| Ok(()))
     })
 }
 
@@ -68,37 +84,78 @@ pub fn build(workspace: &Workspace, arguments: &[&str], built: &str) -> Result<P
 /// made, and leaves what is not to be used until cargo builds again.
 pub fn build_by_profile(workspace: &Workspace, arguments: &[&str], built: &str) -> Result<PathBuf> {
     let merger = merger()?;
+    replace(workspace, built, |directory| {
+        let (counts, instrumented) = (directory.join("counts"), directory.join("instrumented"));
+        announce("compiling what runs in servers with counters");
+        compile(workspace.cargo().args(arguments), "-Cprofile-generate=", &counts)?;
+        let built = workspace.target.join(built);
+        fs::create_dir(&instrumented)?;
+        copy(&LIBRARY_FILES, &built, &instrumented)?;
+        // Who uses `built` while the next compilation goes on is not to count.
+        copy(&LIBRARY_FILES, directory, &built)?;
+        learn_from_all(&built.join("widelane"), &instrumented)?;
+        // Each library that was loaded writes one when its server ends.
+        let counted = fs::read_dir(&counts).map_or(0, Iterator::count);
+        ensure!(
+            counted == LIBRARIES.len(),
+            "{counted} of {} libraries were counted: no server has run with all",
+            LIBRARIES.len()
+        );
+        let profile = directory.join(PROFILE);
+        let mut merge = Command::new(merger);
+        shell::run(merge.args(["merge", "--output"]).arg(&profile).arg(&counts))?;
+        announce("compiling it by what was counted");
+        compile_by(workspace.cargo().args(arguments), &profile)?;
+        copy(&LIBRARY_FILES, &built, directory)?;
+        ensure_without_counters(directory)?;
+        shell::remove(&counts)?;
+        shell::remove(&instrumented)
+    })
+}
+
+/// Copies what is in the directory `built` to another one, changes it there by `change`, and puts
+/// it in the place of what was built by a profile before. Servers may use that until then, and for
+/// good where something fails.
+fn replace(
+    workspace: &Workspace,
+    built: &str,
+    change: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
     let directory = directory(workspace, built);
-    make_afresh(&directory)?;
+    let [new, old] = ["new", "old"].map(|name| directory.with_extension(name));
+    make_afresh(&new)?;
     let built = workspace.target.join(built);
-    copy(["widelane", "widelane-bench"], &built, &directory)?;
-    let files = LIBRARIES.map(|(_, file)| file);
-    let (counts, instrumented) = (directory.join("counts"), directory.join("instrumented"));
-    fs::create_dir(&instrumented)?;
-    announce("compiling what runs in servers with counters");
-    compile(workspace.cargo().args(arguments), "-Cprofile-generate=", &counts)?;
-    copy(files, &built, &instrumented)?;
-    for program in [Program::Haproxy, Program::Nginx] {
-        if program.path().is_some() {
-            learn(program, &built.join("widelane"), &instrumented)?;
-        }
+    copy(&["widelane", "widelane-bench"], &built, &new)?;
+    copy(&LIBRARY_FILES, &built, &new)?;
+    change(&new)?;
+    shell::remove(&old)?;
+    if directory.exists() {
+        fs::rename(&directory, &old)?;
     }
-    // Each library that was loaded writes one when its server ends.
-    let counted = fs::read_dir(&counts).map_or(0, Iterator::count);
-    ensure!(
-        counted == LIBRARIES.len(),
-        "{counted} of {} libraries were counted: neither haproxy nor nginx has run with all",
-        LIBRARIES.len()
-    );
-    let profile = directory.join(PROFILE);
-    let mut merge = Command::new(merger);
-    shell::run(merge.args(["merge", "--output"]).arg(&profile).arg(&counts))?;
-    announce("compiling it by what was counted");
-    compile_by(workspace.cargo().args(arguments), &profile)?;
-    copy(files, &built, &directory)?;
-    shell::remove(&counts)?;
-    shell::remove(&instrumented)?;
+    fs::rename(&new, &directory)?;
+    shell::remove(&old)?;
     Ok(directory)
+}
+
+/// Refuses libraries that count what they execute: they would write files at the end of each
+/// process that has them.
+pub fn ensure_without_counters(directory: &Path) -> Result<()> {
+    for file in LIBRARY_FILES {
+        let library = directory.join(file);
+        let bytes = fs::read(&library).with_context(|| library.display().to_string())?;
+        ensure!(
+            !counts(&bytes),
+            "{} counts what it executes; build it again, with no other chore beside it",
+            library.display()
+        );
+    }
+    Ok(())
+}
+
+/// Whether a library has the section that the compiler's counters are in.
+fn counts(library: &[u8]) -> bool {
+    const SECTION: &[u8] = b"__llvm_prf_cnts";
+    library.windows(SECTION.len()).any(|part| part == SECTION)
 }
 
 /// Where what is built by a profile is copied to: below the target directory itself, as everything
@@ -107,7 +164,7 @@ fn directory(workspace: &Workspace, built: &str) -> PathBuf {
     workspace.target.join(format!("{built}-guided"))
 }
 
-/// The profile that the packages were last built by, if there is one.
+/// The profile that the packages were last built by; nothing if they were built without one.
 pub fn of_packages(workspace: &Workspace) -> Option<PathBuf> {
     Some(directory(workspace, "release").join(PROFILE)).filter(|profile| profile.exists())
 }
@@ -147,18 +204,42 @@ fn is_library(arguments: &[OsString]) -> bool {
     has("--crate-type", "cdylib") && LIBRARIES.iter().any(|(name, _)| has("--crate-name", name))
 }
 
-/// Has a server make handshakes with the libraries in `instrumented`.
+/// Has all servers that are here make handshakes with the libraries in `instrumented`; fails where
+/// none can.
+fn learn_from_all(widelane: &Path, instrumented: &Path) -> Result<()> {
+    let installed = Program::ALL.into_iter().filter(|program| program.path().is_some());
+    let failures: Vec<Result<()>> =
+        installed.map(|program| learn(program, widelane, instrumented)).collect();
+    ensure!(!failures.is_empty(), "it takes nginx or HAProxy; apt-get install nginx-light haproxy");
+    let has_learned = failures.iter().any(Result::is_ok);
+    for error in failures.into_iter().filter_map(Result::err) {
+        if !has_learned {
+            return Err(error);
+        }
+        announce(&format!("without this server: {error:#}"));
+    }
+    Ok(())
+}
+
+/// Has a server make handshakes with the libraries in `instrumented`, under a policy that closes
+/// nothing.
 fn learn(program: Program, widelane: &Path, instrumented: &Path) -> Result<()> {
     announce(&format!("{} makes handshakes, to count what they execute", program.name()));
+    let policy = instrumented.join("policy.toml");
+    fs::write(&policy, "")?;
     for key in [Key::EcdsaP256, Key::Rsa2048] {
         let mut command = Command::new(widelane);
-        command.env("WIDELANE_LIBRARY_DIR", instrumented);
-        command.args(["run", "--counters-dir"]).arg(instrumented.join("counters")).arg("--");
+        let ours = |(name, _): &(OsString, OsString)| {
+            name.as_bytes().starts_with(b"WIDELANE_") || name == "LLVM_PROFILE_FILE"
+        };
+        env::vars_os().filter(ours).for_each(|(name, _)| _ = command.env_remove(name));
+        command.env("WIDELANE_LIBRARY_DIR", instrumented).arg("run").arg("--policy").arg(&policy);
+        command.arg("--counters-dir").arg(instrumented.join("counters")).arg("--");
         let settings = Settings { program, key, groups: "X25519:P-256:X25519MLKEM768" };
         let mut server = Server::start(settings, instrumented, command)?;
         for load in LOADS {
             let mut clients = Command::new(widelane);
-            clients.args(["load", server.address(), "--insecure", "--warm-up", "0"]);
+            clients.args(["load", &server.address(), "--insecure", "--warm-up", "0"]);
             let clients = clients.args(["--duration", "1s"]).args(load);
             capture(clients).with_context(|| server.log())?;
         }
@@ -167,9 +248,12 @@ fn learn(program: Program, widelane: &Path, instrumented: &Path) -> Result<()> {
     Ok(())
 }
 
-fn copy<const N: usize>(files: [&str; N], from: &Path, to: &Path) -> Result<()> {
+/// Puts new files in the place of those of these names, which may be cargo's or mapped.
+fn copy(files: &[&str], from: &Path, to: &Path) -> Result<()> {
     for file in files {
-        fs::copy(from.join(file), to.join(file)).with_context(|| format!("cannot copy {file}"))?;
+        let new = to.join(format!(".{file}"));
+        fs::copy(from.join(file), &new).with_context(|| format!("cannot copy {file}"))?;
+        fs::rename(&new, to.join(file))?;
     }
     Ok(())
 }
@@ -180,7 +264,8 @@ fn merger() -> Result<PathBuf> {
     let sysroot = capture(Command::new("rustc").args(["--print", "sysroot"]))?;
     let path = "lib/rustlib/x86_64-unknown-linux-gnu/bin/llvm-profdata";
     let merger = Path::new(sysroot.trim()).join(path);
-    if !merger.exists() && find_program("rustup").is_some() {
+    let rustup = capture(Command::new("rustup").args(["which", "rustc"]));
+    if !merger.exists() && rustup.is_ok_and(|rustc| rustc.starts_with(sysroot.trim())) {
         announce_and_run(Command::new("rustup").args(["component", "add", "llvm-tools"]))?;
     }
     ensure!(
@@ -193,6 +278,12 @@ fn merger() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_found_wherever_they_are_named() {
+        assert!(counts(b"\x7fELF .text\0__llvm_prf_cnts\0"));
+        assert!(!counts(b"\x7fELF .text\0__llvm_"));
+    }
 
     #[test]
     fn libraries_in_servers_are_compiled_by_a_profile_and_arithmetic_is_not() {

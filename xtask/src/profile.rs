@@ -105,7 +105,7 @@ fn watch(
     let before = server.cpu_time()?;
     let mut clients = Command::new("taskset");
     clients.args(["--cpu-list", "1"]).arg(workspace.target.join("quick/widelane"));
-    clients.args(["load", server.address(), "--insecure", "--json", "--warm-up", "0"]);
+    clients.args(["load", &server.address(), "--insecure", "--json", "--warm-up", "0"]);
     clients.args(["--duration", &format!("{}s", arguments.seconds + 2)]).args(load);
     match arguments.rate {
         Some(rate) => clients.args(["--rate", &rate.to_string()]),

@@ -1,12 +1,12 @@
 //! A server of one thread, to be watched or learned from.
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -32,6 +32,9 @@ pub enum Key {
 }
 
 impl Program {
+    /// All that are known.
+    pub const ALL: [Self; 2] = [Program::Haproxy, Program::Nginx];
+
     /// Where it is, if it is installed.
     pub fn path(self) -> Option<PathBuf> {
         find_program(self.name())
@@ -60,18 +63,21 @@ pub struct Settings<'a> {
 /// A running server, ended when it is dropped.
 pub struct Server {
     process: Child,
+    address: SocketAddr,
     log: PathBuf,
 }
 
-/// Where it listens.
-const ADDRESS: &str = "127.0.0.1:14433";
+/// Connections that it takes at a time.
+const CONNECTIONS_MAX: usize = 1000;
 
 impl Server {
     /// Starts a server, its program and arguments behind those of `command`, and waits until it
     /// listens.
     pub fn start(settings: Settings<'_>, directory: &Path, mut command: Command) -> Result<Self> {
         make_identity(settings.key, directory)?;
-        let text = configuration(settings, directory);
+        // Free again at once, and hardly taken by anybody else so soon.
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let text = configuration(settings, address, directory);
         let file = directory.join("server.conf");
         fs::write(&file, text)?;
         let name = settings.program.name();
@@ -89,26 +95,31 @@ impl Server {
             .stderr(output)
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().display()))?;
-        let mut server = Server { process, log };
+        let mut server = Server { process, address, log };
         server.wait_until_it_listens()?;
         Ok(server)
     }
 
     fn wait_until_it_listens(&mut self) -> Result<()> {
         for _ in 0..400 {
-            if TcpStream::connect(ADDRESS).is_ok() {
+            self.ensure_it_runs()?;
+            if TcpStream::connect(self.address).is_ok() {
                 return Ok(());
-            }
-            if self.process.try_wait()?.is_some() {
-                break;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         bail!("the server does not listen: {}", self.log())
     }
 
-    /// Has it end by itself, and so run what it does at exit.
+    fn ensure_it_runs(&mut self) -> Result<()> {
+        let end = self.process.try_wait()?;
+        ensure!(end.is_none(), "the server has ended: {}", self.log());
+        Ok(())
+    }
+
+    /// Has it end by itself, and so run what it does at exit; fails if it has ended before.
     pub fn end(&mut self) -> Result<()> {
+        self.ensure_it_runs()?;
         kill_process(Pid::from_child(&self.process), Signal::TERM)?;
         for _ in 0..400 {
             if self.process.try_wait()?.is_some() {
@@ -120,8 +131,8 @@ impl Server {
     }
 
     /// Where it listens.
-    pub fn address(&self) -> &'static str {
-        ADDRESS
+    pub fn address(&self) -> String {
+        self.address.to_string()
     }
 
     /// Its process.
@@ -179,8 +190,8 @@ fn make_identity(key: Key, directory: &Path) -> Result<()> {
     Ok(fs::write(path("bundle.pem"), bundle?.concat())?)
 }
 
-/// The configuration.
-fn configuration(settings: Settings<'_>, directory: &Path) -> String {
+/// A configuration by which the server writes to `directory` only.
+fn configuration(settings: Settings<'_>, address: SocketAddr, directory: &Path) -> String {
     let groups = settings.groups;
     let bundle = directory.join("bundle.pem");
     let (bundle, directory) = (bundle.display(), directory.display());
@@ -188,29 +199,34 @@ fn configuration(settings: Settings<'_>, directory: &Path) -> String {
         Program::Haproxy => format!(
             "global
     nbthread 1
-    maxconn 4000
+    maxconn {CONNECTIONS_MAX}
 defaults
     mode http
     timeout connect 5s
     timeout client 30s
     timeout server 30s
 frontend tls
-    bind {ADDRESS} ssl crt {bundle} curves {groups} backlog 4000
+    bind {address} ssl crt \"{bundle}\" curves {groups} backlog 4000
     http-request return status 200
 "
         ),
         Program::Nginx => format!(
             "daemon off;
 master_process off;
-pid {directory}/nginx.pid;
+pid \"{directory}/nginx.pid\";
 error_log stderr warn;
-events {{ worker_connections 4000; }}
+events {{ worker_connections {CONNECTIONS_MAX}; }}
 http {{
     access_log off;
+    client_body_temp_path \"{directory}/body\";
+    proxy_temp_path \"{directory}/proxy\";
+    fastcgi_temp_path \"{directory}/fastcgi\";
+    uwsgi_temp_path \"{directory}/uwsgi\";
+    scgi_temp_path \"{directory}/scgi\";
     server {{
-        listen {ADDRESS} ssl backlog=4000;
-        ssl_certificate {bundle};
-        ssl_certificate_key {bundle};
+        listen {address} ssl backlog=4000;
+        ssl_certificate \"{bundle}\";
+        ssl_certificate_key \"{bundle}\";
         ssl_protocols TLSv1.2 TLSv1.3;
         ssl_ecdh_curve {groups};
         location / {{ return 200; }}
@@ -218,5 +234,24 @@ http {{
 }}
 "
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// nginx gives the directories of its temporary files to the user of its workers, which those
+    /// of a server that serves would lose.
+    #[test]
+    fn nginx_has_every_directory_of_its_own() {
+        let directory = Path::new("/a directory");
+        let settings = Settings { program: Program::Nginx, key: Key::Rsa2048, groups: "X25519" };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let text = configuration(settings, address, directory);
+        for name in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+            let line = format!("{name}_temp_path \"{}/", directory.display());
+            assert!(text.contains(&line), "{line}: {text}");
+        }
     }
 }

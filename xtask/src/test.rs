@@ -211,21 +211,23 @@ fn test_kernels(workspace: &Workspace) -> Result<()> {
 fn test_servers_by_profile(workspace: &Workspace, programs: &[TestProgram]) -> Result<()> {
     let arguments = [&["build"], &TESTED[..]].concat();
     guided::build_by_profile(workspace, &arguments, "quick")?;
-    announce("servers once more, with libraries compiled by a profile");
-    runner::run(of_servers(programs), &Terms::default())
+    announce("what loads libraries once more, with those compiled by a profile");
+    let mut programs = programs.to_vec();
+    programs.retain(|program| is_of_servers(program) || program.name() == "provider/programs");
+    runner::run(programs, &Terms::default())
 }
 
 fn test_servers_without_batches(programs: &[TestProgram]) -> Result<()> {
     announce("servers once more, as on a CPU whose operations cannot be batched");
     let narrow = [(widelane_cpu::policy::BITWIDTH_VARIABLE, "128".into())];
-    runner::run(of_servers(programs), &Terms { variables: &narrow, ..Terms::default() })
+    let mut programs = programs.to_vec();
+    programs.retain(is_of_servers);
+    runner::run(programs, &Terms { variables: &narrow, ..Terms::default() })
 }
 
-/// The programs that test the runtime in servers.
-fn of_servers(programs: &[TestProgram]) -> Vec<TestProgram> {
-    let mut programs = programs.to_vec();
-    programs.retain(|program| program.package == "runtime" && program.target != "lib");
-    programs
+/// Whether a program tests the runtime in servers.
+fn is_of_servers(program: &TestProgram) -> bool {
+    program.package == "runtime" && program.target != "lib"
 }
 
 /// What is built and tested as it is shipped: everything at once, for what is built of a package
