@@ -294,8 +294,9 @@ impl<const PLACES: usize, const SLOTS: usize, const WORDS: usize> Slots<PLACES, 
         self.places[place].sleeps.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// A worker is about to sleep. It looks at the stage of what it has offered once more after
-    /// this call, and for jobs of others if it sleeps until there are some.
+    /// Announces that the worker at `place` is about to sleep. Before it does, the caller has to
+    /// look once more at the stage of what it has offered, and, if it sleeps until others have
+    /// jobs, for those.
     pub fn begin_sleep(&self, place: usize) {
         self.places[place].sleeps.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);

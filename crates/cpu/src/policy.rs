@@ -39,7 +39,8 @@ pub const PATH_VARIABLE: &str = "WIDELANE_POLICY";
 /// use, whatever the operator's file says of that.
 pub const AUTO: &str = "auto";
 
-/// Name of the environment variable that holds the widest register width allowed, in bits.
+/// Name of the environment variable that holds the widest registers that rooms may use: 128, 256 or
+/// 512 bits.
 pub const BITWIDTH_VARIABLE: &str = "WIDELANE_MAX_SIMD_BITWIDTH";
 
 /// Name of the environment variable that holds how long operations may wait for company.
@@ -54,11 +55,11 @@ pub const LANE_CPUS_VARIABLE: &str = "WIDELANE_LANE_CPUS";
 /// Name of the environment variable that says what does private-key operations.
 pub const ENGINE_VARIABLE: &str = "WIDELANE_ENGINE";
 
-/// Name of the environment variable that holds the widest register width allowed in the process on
-/// these CPUs, in bits.
+/// Name of the environment variable that holds the widest registers that rooms may use in the lane
+/// process, in bits.
 pub const LANE_BITWIDTH_VARIABLE: &str = "WIDELANE_LANE_MAX_SIMD_BITWIDTH";
 
-/// Name of the environment variable that holds the user of the process on these CPUs.
+/// Name of the environment variable that holds the user of the lane process.
 pub const LANE_USER_VARIABLE: &str = "WIDELANE_LANE_USER";
 
 /// What may run: a widest register, closed licence classes, closed rooms.

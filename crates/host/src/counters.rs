@@ -205,8 +205,8 @@ impl KindCounts {
 }
 
 impl Counts {
-    /// Sums the counters files in `directory`. A file that is not there yet, or not whole, counts
-    /// nothing.
+    /// Sums the counters files in `directory`. Files that are not whole, or that another version of
+    /// Widelane has written, count nothing.
     pub fn read(directory: &Path) -> Self {
         let mut sum = Counts::default();
         each(directory).for_each(|(counts, _)| sum.add(&counts));

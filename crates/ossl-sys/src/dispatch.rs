@@ -9,7 +9,7 @@ use crate::core::{
     self, OsslAlgorithm, OsslCallback, OsslCoreBio, OsslDispatch, OsslParam, OsslPassphraseCallback,
 };
 
-/// The functions of an operation.
+/// The functions by which a provider serves one operation of libcrypto, such as signatures.
 pub trait Table: Sized {
     /// The number of the operation.
     const OPERATION: c_int;

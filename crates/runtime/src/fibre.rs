@@ -71,7 +71,8 @@ pub(crate) fn own_stack() -> Range<usize> {
 
 /// Where a suspended flow of control continues: the top of its saved registers.
 ///
-/// A place is used up by switching to it; the switch fills another one with where it came from.
+/// It may be switched to once, which nobody checks. The switch writes where it came from into
+/// another place.
 #[derive(Clone, Copy)]
 pub(crate) struct Place(*mut u8);
 

@@ -33,7 +33,10 @@ static LIST: OnceLock<CString> = OnceLock::new();
 /// before the provider is loaded.
 pub(crate) fn with_ml_kem(openssl: &OpenSsl) -> Option<CString> {
     let Some((numbers, names)) = offered(openssl) else {
-        say("cannot read the default key-exchange groups of this OpenSSL; --pq has no effect");
+        say(
+            "cannot read the default key-exchange groups of this OpenSSL; --pq has no effect: name \
+             X25519MLKEM768 in the server's configuration",
+        );
         return None;
     };
     if numbers.contains(&NUMBER) {

@@ -43,7 +43,8 @@ impl Stacks {
         stack
     }
 
-    /// Takes back a stack that no fibre needs any more.
+    /// Keeps a stack for the next fibre; unmaps it if there are [`KEPT_MAX`], or if memory was
+    /// short lately.
     pub(crate) fn keep(&self, stack: Stack) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() < KEPT_MAX && self.drought.get() == 0 {

@@ -11,7 +11,8 @@ pub(crate) struct PrivateKey<'a> {
     pub(crate) qinv: &'a [u8],
 }
 
-/// The private operation on `input` by the Chinese remainder theorem, of the same length.
+/// RSA's private operation on `input`, by the Chinese remainder theorem. The result is as long as
+/// `input`.
 pub(crate) fn private_operation(key: &PrivateKey<'_>, input: &[u8]) -> Vec<u8> {
     let [p, q, dp, dq, qinv, input_number] =
         [key.p, key.q, key.dp, key.dq, key.qinv, input].map(BigUint::from_bytes_be);

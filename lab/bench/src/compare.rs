@@ -571,15 +571,12 @@ fn families(identities: &[Identity], scenario: &Scenario) -> Vec<Family> {
         Key::EcdsaP256 | Key::EcdsaP384 => Family::NistCurves,
         Key::Ed25519 => Family::Ed25519,
     });
-    let of_group: &[Family] = match scenario.group {
-        Group::X25519 => &[Family::X25519],
-        Group::Secp256r1 | Group::Secp384r1 => &[Family::NistCurves],
-        Group::X25519MlKem768 => &[Family::X25519, Family::MlKem],
-        Group::Secp256r1MlKem768 | Group::Secp384r1MlKem1024 => {
-            &[Family::NistCurves, Family::MlKem]
-        }
+    let curve = scenario.group.without_ml_kem();
+    let of_curve = match curve.unwrap_or(scenario.group) {
+        Group::X25519 => Family::X25519,
+        _ => Family::NistCurves,
     };
-    of_keys.chain(of_group.iter().copied()).collect()
+    of_keys.chain([of_curve]).chain(curve.map(|_| Family::MlKem)).collect()
 }
 
 /// What is to be said of families that have no lanes; nothing where all have.

@@ -150,7 +150,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let resolved = system::policy()?;
     let operations = operations(&args);
     if operations.is_empty() {
-        bail!("--jobs counts public-key operations; name rsa, x25519, ecdsa, ecdh or ed25519");
+        let with_lanes = speed::operations().filter(|operation| operation.has_lanes());
+        let mut names: Vec<_> = with_lanes.map(|operation| operation.algorithm).collect();
+        names.dedup();
+        bail!("--jobs counts public-key operations; name some of {}", names.join(", "));
     }
     let plan = Plan {
         operations,

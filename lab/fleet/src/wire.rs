@@ -62,22 +62,25 @@ const REASON_MAX: usize = 500;
 #[derive(Debug, Error)]
 pub enum WireError {
     /// It is longer than any of ours.
-    #[error("a message of more than {LENGTH_MAX} bytes, or {INFLATED_MAX} decompressed")]
+    #[error(
+        "the message has more than {LENGTH_MAX} bytes, or {INFLATED_MAX} decompressed, which none \
+         of ours has; is this subject used by another program, too?"
+    )]
     Length,
     /// It comes from another release.
-    #[error("a message of version {0}, while this is version {VERSION}; update the older side")]
+    #[error("the message has version {0}, while this is version {VERSION}; update the older side")]
     Version(u32),
     /// It is not compressed as it should be.
-    #[error("a message that cannot be decompressed")]
+    #[error("the message cannot be decompressed; is this subject used by another program, too?")]
     Compression(#[source] std::io::Error),
     /// It is not what was expected.
-    #[error("a message that cannot be read")]
+    #[error("the message cannot be read; is this subject used by another program, too?")]
     Form(#[from] serde_json::Error),
     /// It reports more time than there was.
-    #[error("a load that took longer than it could")]
+    #[error("the message reports more time than there was; set the clock of that host")]
     Time,
     /// A histogram in it is none of ours.
-    #[error("a histogram that cannot be read")]
+    #[error("the message has a histogram that cannot be read; update the older side")]
     Histogram,
 }
 

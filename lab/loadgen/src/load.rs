@@ -92,10 +92,10 @@ pub enum LoadError {
     #[error("no certificate was given; give the ones that the server shows")]
     NoCertificate,
     /// rustls does not accept a certificate, or the combination of version, suite and group.
-    #[error("the TLS client cannot be configured")]
+    #[error("the TLS client cannot be configured; try another version, cipher or group")]
     Tls(#[from] rustls::Error),
     /// OpenSSL cannot be set up.
-    #[error("the client by OpenSSL cannot be configured")]
+    #[error("the client by OpenSSL, which aes128-sha takes, cannot be configured")]
     OpenSsl(#[from] openssl::error::ErrorStack),
     /// What the old cipher cannot do.
     #[error("aes128-sha does not go with {0}; give it a load of its own")]

@@ -31,13 +31,13 @@ pub enum PemError {
     #[error("the authorities that were sent are no PEM")]
     Text(#[source] rustls::pki_types::pem::Error),
     /// It holds none of what it should hold.
-    #[error("{} holds no certificate", .0.display())]
+    #[error("{} holds no certificate; give a file in PEM with BEGIN CERTIFICATE", .0.display())]
     NoCertificate(PathBuf),
     /// What was sent holds none.
     #[error("no usable certificate is among the authorities that were sent")]
     NoneSent,
     /// The key cannot be used with the certificate.
-    #[error("the key in {} does not serve the certificate", path.display())]
+    #[error("the key in {} is not that of the certificate; give the right one", path.display())]
     Key {
         /// The file with the key.
         path: PathBuf,

@@ -93,8 +93,8 @@ fn why_none(survey: &Survey, directories: &Directories) -> String {
         None => String::new(),
     };
     format!(
-        "no accelerated process has counters in {}; another directory is named by \
-         --counters-dir{skipped}",
+        "no accelerated process has counters in {}; start the server with `widelane run` or \
+         `widelane enable`, or name another directory with --counters-dir{skipped}",
         directories.words()
     )
 }

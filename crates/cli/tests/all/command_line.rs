@@ -105,7 +105,7 @@ fn a_wrong_bitwidth_is_told_what_is_allowed() {
 
 #[test]
 fn a_wrong_wait_is_told_what_a_time_is() {
-    let allowed = "the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt for a tenth";
+    let allowed = "the longest wait is a time up to 10ms such as 0.5ms or 200us, 0 for none";
     for subcommand in ["run", "enable"] {
         let arguments = [subcommand, "--wait-max", "soon", "--", "nginx"];
         let text = stderr(&command().args(arguments).assert().code(2));

@@ -594,8 +594,8 @@ mod tests {
             (
                 "WIDELANE_WAIT_MAX",
                 "a while",
-                "the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt for a tenth of \
-                 each client's round-trip time but at least 0.5ms, or 0 for none, not \"a while\"",
+                "the longest wait is a time up to 10ms such as 0.5ms or 200us, 0 for none, or rtt \
+                 for a tenth of each client's round-trip time, from 0.5ms to 5ms, not \"a while\"",
             ),
             ("WIDELANE_COMBINE", "1", "combining is on, off or auto, not \"1\""),
             (

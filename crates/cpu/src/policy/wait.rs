@@ -20,8 +20,8 @@ pub enum WaitMax {
 /// What is no such time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the longest wait is a time up to 10ms such as 0.5ms or 200us, rtt for a tenth of each \
-     client's round-trip time but at least 0.5ms, or 0 for none, not {0:?}"
+    "the longest wait is a time up to 10ms such as 0.5ms or 200us, 0 for none, or rtt for a tenth \
+     of each client's round-trip time, from 0.5ms to 5ms, not {0:?}"
 )]
 pub struct UnknownWait(pub String);
 
@@ -36,7 +36,7 @@ impl WaitMax {
     pub const DEFAULT: WaitMax = WaitMax::Time(Duration::from_micros(500));
 
     /// The longest that makes sense: clients notice more.
-    const LONGEST: Duration = Duration::from_millis(10);
+    pub const LONGEST: Duration = Duration::from_millis(10);
 
     /// The longest for the sake of a client that is far away.
     const LONGEST_OF_ROUND_TRIP: Duration = Duration::from_millis(5);

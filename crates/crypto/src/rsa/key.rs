@@ -69,13 +69,13 @@ pub struct Components<'a> {
 #[non_exhaustive]
 pub enum KeyError {
     /// The modulus has a length that the kernels do not know.
-    #[error("the modulus has {bits} bits; only 2048, 3072 and 4096 are supported")]
+    #[error("the modulus has {bits} bits; use a key of 2048, 3072 or 4096 bits")]
     ModulusSize {
         /// Bits of the modulus.
         bits: usize,
     },
     /// The public exponent is even, or out of range.
-    #[error("the public exponent is not an odd number between 3 and 2^33")]
+    #[error("the public exponent is not an odd number between 3 and 2^33; make a key with 65537")]
     PublicExponent,
     /// A prime is even, or has not exactly half as many bits as the modulus: the key is damaged,
     /// or has more than two.

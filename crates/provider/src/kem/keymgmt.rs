@@ -1,5 +1,9 @@
 //! Key management of key encapsulation. What is asked and set is what OpenSSL 3.5 knows; what it
 //! does not know it leaves alone, and so do we.
+//!
+//! libssl answers a peer's share by the call that fails: with the alert `illegal_parameter` where
+//! `set_params` refuses it, with `internal_error` where encapsulation fails later. So whatever can
+//! be wrong with a share is refused in [`Key::set_public`].
 #![allow(unsafe_code, reason = "speaks to the core")]
 
 use std::ffi::{CStr, c_int, c_void};

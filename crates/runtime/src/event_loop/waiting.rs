@@ -248,6 +248,8 @@ mod tests {
     use std::ptr;
     use std::thread;
 
+    use widelane_cpu::policy::WaitMax;
+
     use super::super::tests::{ALWAYS_RESTS, REST_NS};
     use super::*;
     use crate::closing::Closing;
@@ -281,6 +283,7 @@ mod tests {
         let mut call = WaitCall::new(&hooks, -1, ptr::null_mut(), 1, Timeout::Zero);
         let step = EventLoop::with(|event_loop| call.rest(event_loop));
         assert!(matches!(step, Some(Step::Wait(Patience::AtMost(REST_AT_ZERO_MAX_NS)))));
+        assert_eq!(u128::from(REST_AT_ZERO_MAX_NS), WaitMax::LONGEST.as_nanos());
     }
 
     #[test]

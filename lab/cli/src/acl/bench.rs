@@ -148,7 +148,9 @@ fn go_on(stop: &AtomicBool) -> anyhow::Result<()> {
 
 /// The CPU to measure on: the one wanted, or the last one allowed.
 fn cpu(wanted: Option<usize>, allowed: &[usize]) -> anyhow::Result<usize> {
-    wanted.or(allowed.last().copied()).context("no CPU is allowed")
+    wanted
+        .or(allowed.last().copied())
+        .context("cannot read which CPUs this process may use; name one")
 }
 
 /// Rules, and the flows that are looked up in them.

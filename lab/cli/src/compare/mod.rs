@@ -144,9 +144,10 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", help_heading = STATISTICS)]
     seed: Option<u32>,
     /// Short windows: TLS 1.3 with certificates of ECDSA P-256 and RSA-2048, one connection, a
-    /// saturated server, and partial loads of 30 and 60 %. Of several --tls or --group all but the
-    /// first are measured saturated only, at 200 connections or at the most that --connections
-    /// names without 200, and partial loads in TLS 1.3 alone: some two minutes, or three with bulk
+    /// saturated server, and partial loads of 30 and 60 % unless --connections is given. Of several
+    /// --tls or --group all but the first have one number of connections, 200 or the most that
+    /// --connections names without 200, and only the newest version of --tls has partial loads:
+    /// some two minutes, or three with bulk
     #[arg(long, help_heading = STATISTICS)]
     quick: bool,
     /// Also measures the server with IFMA hidden from OpenSSL

@@ -499,8 +499,9 @@ impl Args {
                     ..self.scenario(version, group, Work::Handshakes)
                 });
             }
-            // TLS 1.3 stands for both versions where there is little time.
-            let has_loads = !self.quick || version == TlsVersion::Tls13 || kinds.len() == 1;
+            // The newest version stands for all where there is little time.
+            let is_newest = kinds.iter().all(|(other, _)| *other <= version);
+            let has_loads = !self.quick || is_newest;
             let loads = self.loads().into_iter().filter(|_| has_loads);
             scenarios.extend(loads.map(|percent| self.partial(version, group, percent)));
         }
@@ -741,6 +742,19 @@ mod tests {
         assert_eq!(measured("8,64"), [(Tls12, 8), (Tls12, 64), (Tls13, 64)]);
         assert_eq!(measured("200,256"), [(Tls12, 200), (Tls12, 256), (Tls13, 200)]);
         assert_eq!(measured("8"), [(Tls12, 8), (Tls13, 8)]);
+    }
+
+    #[test]
+    fn quick_runs_have_partial_loads_in_the_newest_version() {
+        let loads = |line: &str| -> Vec<(TlsVersion, Group)> {
+            let scenarios = args(&format!("--quick --load 30 {line}")).handshakes();
+            scenarios.iter().map(|it| (it.version, it.group)).collect()
+        };
+        use TlsVersion::{Tls12, Tls13};
+        let (x25519, p256) = (Group::X25519, Group::Secp256r1);
+        let both = "--group x25519,p256";
+        assert_eq!(loads(&format!("{both} --tls 1.2")), [(Tls12, x25519), (Tls12, p256)]);
+        assert_eq!(loads(&format!("{both} --tls 1.2,1.3")), [(Tls13, x25519), (Tls13, p256)]);
     }
 
     #[test]

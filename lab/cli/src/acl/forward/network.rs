@@ -153,7 +153,9 @@ fn config(args: &Args) -> anyhow::Result<Config> {
     let cpus = place::allowed();
     let Some(config) = &args.config else {
         if cpus.is_empty() {
-            bail!("no CPU is allowed");
+            bail!(
+                "cannot read which CPUs this process may use; name one for each port with --config"
+            );
         }
         let thread = |port| [port, 0, cpus[port % cpus.len()]];
         return Ok(Config((0..args.ports.len()).map(thread).collect()));
@@ -167,7 +169,7 @@ fn config(args: &Args) -> anyhow::Result<Config> {
             bail!("--config: queue {queue} of port {port} has two threads");
         }
         if !cpus.contains(&cpu) {
-            bail!("--config: this process may not run on CPU {cpu}; it may use {cpus:?}");
+            bail!("--config: this process may not run on CPU {cpu}; name one of {cpus:?}");
         }
     }
     Ok(config.clone())
