@@ -57,8 +57,10 @@ fn test(workspace: &Workspace, libraries: &Libraries) -> Result<()> {
         )
     };
     // A longjmp from one stack to another leaves marks on both, so that AddressSanitizer reports
-    // accesses that are right.
-    let runtime = test("widelane-runtime", &["--test=*", "--", "--skip=left::"]);
+    // accesses that are right. And the runtime sees no thread begin, before which a server that
+    // does not fork starts its lane process.
+    let skipped = ["--skip=left::", "--skip=a_server_that_does_not_fork_has_one_too"];
+    let runtime = test("widelane-runtime", &[&["--test=*", "--"], &skipped[..]].concat());
     test("widelane-integration", &["--test=all", "--", "downloads::", "counters::", "stress::"])?;
     runtime
 }
