@@ -67,7 +67,8 @@ pub struct Waited {
 }
 
 impl Company {
-    /// Nothing is known yet; a job may wait for `budget_ns`, or not at all if that is 0.
+    /// Starts with nothing known of how jobs come; a job may wait for `budget_ns` nanoseconds, or
+    /// not at all if that is 0.
     pub const fn new(budget_ns: u64) -> Self {
         Company {
             budget_ns,
