@@ -34,7 +34,7 @@ pub const COUNTERS_DIRECTORY_VARIABLE: &str = "WIDELANE_COUNTERS_DIR";
 /// [`Counters::off_until_ns`] of a process that is not switched off.
 pub const ON: u64 = 0;
 
-/// That of a process that is switched off until somebody switches it on.
+/// [`Counters::off_until_ns`] of a process that stays switched off until somebody switches it on.
 pub const OFF_FOR_GOOD: u64 = u64::MAX;
 
 /// Extension of the files' names.

@@ -61,11 +61,11 @@ pub type Variable = unsafe extern "C" fn(name: *const c_char) -> *const c_char;
 pub enum Extent {
     /// Whole batches only.
     Whole = 0,
-    /// Those too that are not to wait for company any longer.
+    /// Whole batches, and requests that are not to wait for company any longer.
     Due = 1,
-    /// All of them but those that another worker is about to finish.
+    /// All requests but those that another worker, the lane process or a device is about to finish.
     All = 2,
-    /// Those too.
+    /// All requests, those included that something else is about to finish.
     Everything = 3,
 }
 

@@ -17,10 +17,10 @@ macro_rules! kinds {
         }
 
         impl $type {
-            /// All of them, in the order of their numbers.
+            /// All kinds, in the order of their numbers.
             pub const ALL: [$type; [$($number),+].len()] = [$($type::$kind),+];
 
-            /// Its name, for people and files.
+            /// The kind's name, for people and files.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($type::$kind => $name,)+
