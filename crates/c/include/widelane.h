@@ -992,8 +992,8 @@ enum widelane_status widelane_live_replace(const struct widelane_live *live,
                                            const struct widelane_rules *rules);
 
 /**
- * As `widelane_live_replace`, and stores the number of the first rule unless `first` is null; the
- * others have the numbers behind it, in their order.
+ * Replaces all rules as `widelane_live_replace` does, and stores the number of the first rule
+ * unless `first` is null; the others have the numbers behind it, in their order.
  *
  * # Safety
  *
@@ -1074,7 +1074,8 @@ enum widelane_status widelane_rules_parse(uint32_t format,
                                           struct widelane_rules **rules);
 
 /**
- * As `widelane_rules_parse`, of `length` bytes. Comments and names may be in any encoding.
+ * Reads `length` bytes of a rule file as `widelane_rules_parse` reads a text. Comments and names
+ * may be in any encoding.
  *
  * # Safety
  *

@@ -93,7 +93,7 @@ fn check(span: Span) -> Result<(), Status> {
 /// What a pointer without a name is called.
 const POINTER: &str = "a pointer";
 
-/// What a pointer of C points to.
+/// What a pointer of C points to; an error if it is null.
 ///
 /// # Safety
 ///
@@ -104,7 +104,8 @@ pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, Status
     Ok(unsafe { &*pointer })
 }
 
-/// As [`reference()`], for a value that the caller has for itself.
+/// What a pointer of C points to, for a value that the caller has for itself; an error if it is
+/// null.
 ///
 /// # Safety
 ///
@@ -115,7 +116,7 @@ pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Stat
     Ok(unsafe { &mut *pointer })
 }
 
-/// An array of C; null is as good as no element.
+/// An array of C; null is allowed where there is no element.
 ///
 /// # Safety
 ///
@@ -129,7 +130,7 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize) -> Result<&'a [
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
-/// As [`array()`], to be written to.
+/// An array of C that is written to; null is allowed where there is no element.
 ///
 /// # Safety
 ///

@@ -132,8 +132,8 @@ pub unsafe extern "C" fn widelane_live_replace(live: *const Live, rules: *const 
     unsafe { widelane_live_replace_numbered(live, rules, ptr::null_mut()) }
 }
 
-/// As `widelane_live_replace`, and stores the number of the first rule unless `first` is null; the
-/// others have the numbers behind it, in their order.
+/// Replaces all rules as `widelane_live_replace` does, and stores the number of the first rule
+/// unless `first` is null; the others have the numbers behind it, in their order.
 ///
 /// # Safety
 ///

@@ -88,7 +88,8 @@ pub unsafe extern "C" fn widelane_rules_parse(
     unsafe { parse(format, file, text, rules) }
 }
 
-/// As `widelane_rules_parse`, of `length` bytes. Comments and names may be in any encoding.
+/// Reads `length` bytes of a rule file as `widelane_rules_parse` reads a text. Comments and names
+/// may be in any encoding.
 ///
 /// # Safety
 ///

@@ -73,7 +73,8 @@ pub(super) unsafe fn batch<'a, J: Job>(
     unsafe { batch_of(jobs, count, |jobs| run(lend(jobs)?)) }
 }
 
-/// As [`batch()`], for a `run` that writes more into its jobs than their status.
+/// Passes the jobs themselves to `run`, which may write more into them than their status, and notes
+/// what became of each, which `run` returns in their order.
 ///
 /// # Safety
 ///
