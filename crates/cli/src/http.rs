@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use rustix::event::{self, PollFd, PollFlags, Timespec};
 
-/// Status lines, without the version.
+/// Status line of a page that is there, without the version.
 pub const OK: &str = "200 OK";
-/// There is no such page.
+/// Status line of a page that does not exist, without the version.
 pub const NOT_FOUND: &str = "404 Not Found";
-/// What cannot be read now.
+/// Status line of a page that cannot be read now, without the version.
 pub const UNAVAILABLE: &str = "503 Service Unavailable";
 
 /// What a client gets.
@@ -72,7 +72,7 @@ impl Server {
         Ok(Server { listener })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -36,9 +36,9 @@ impl Libraries {
         Ok(libraries)
     }
 
-    /// Those that programs of the system in the directory `root`, a path without links, will find:
-    /// their paths begin there. Looks where [`find`](Self::find) does, and where packages and the
-    /// archive install.
+    /// The libraries that programs of the system in the directory `root`, a path without links,
+    /// will find: their paths begin there. Looks where [`find`](Self::find) does, and where
+    /// packages and the archive install.
     pub fn find_below(root: &Path) -> anyhow::Result<Self> {
         if root == Path::new("/") {
             return Self::find();

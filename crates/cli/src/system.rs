@@ -115,8 +115,8 @@ pub fn below(root: &Path, path: &Path) -> PathBuf {
     if root == Path::new("/") { root.join(path) } else { way(root, path).0 }
 }
 
-/// The same without a symbolic link in any system, and the directories that are searched on the
-/// way.
+/// Resolves all symbolic links of an absolute path as the system in the directory `root` follows
+/// them; returns the path as seen from outside, and the directories that are searched on the way.
 pub fn way(root: &Path, path: &Path) -> (PathBuf, Vec<PathBuf>) {
     let outside = |inner: &Path| root.join(inner.strip_prefix("/").unwrap_or(inner));
     let mut searched = Vec::new();
@@ -157,7 +157,8 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The same for a file that all servers and users may read, whatever the umask is.
+/// Writes a file in one step, as [`write()`] does, that all servers and users may read, whatever
+/// the umask is.
 pub fn write_for_all(path: &Path, text: &str) -> anyhow::Result<()> {
     let written = replace(path, text, |file| file.set_permissions(Permissions::from_mode(0o644)));
     written.map_err(|error| failure("write", path, error))

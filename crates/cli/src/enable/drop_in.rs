@@ -15,7 +15,7 @@ use crate::libraries::Libraries;
 use crate::live::SYSTEM_DIRECTORY;
 use crate::system;
 
-/// Its name in the directory of the service's drop-ins.
+/// Name of our drop-in file in the directory of a service's drop-ins.
 pub const FILE_NAME: &str = "widelane.conf";
 
 /// The text of a file.

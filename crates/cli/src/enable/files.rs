@@ -213,7 +213,7 @@ pub fn read(path: &Path) -> anyhow::Result<Option<String>> {
 }
 
 impl Change {
-    /// What it does, or would do.
+    /// What the change does, or would do if `would`, in words.
     pub fn words(&self, would: bool) -> String {
         let verb = |does, would_do| if would { would_do } else { does };
         match self {

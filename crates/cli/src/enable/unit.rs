@@ -59,7 +59,7 @@ pub struct Unit {
     pub is_denied_resources: bool,
     /// The files that it takes its environment from, as systemd is told of them.
     pub environment_files: Vec<String>,
-    /// Those of them that cannot be read, and why.
+    /// The files of its environment that cannot be read, and why.
     pub closed_files: Vec<String>,
     /// Our variables, each behind the file whose value holds instead of the one of `enable`.
     pub overridden: Vec<String>,
@@ -152,7 +152,7 @@ impl Unit {
         Start { root: &self.root(root), is_by_root: self.starts_as_root() }.judge(&program)
     }
 
-    /// Its program's file, if it is known.
+    /// The file of the service's program, if it is known.
     pub fn program_file(&self, root: &Path) -> Option<PathBuf> {
         let is_known = !self.is_program_unknown && !self.has("RootImage");
         is_known.then(|| below(&self.root(root), &self.program))

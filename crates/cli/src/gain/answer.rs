@@ -21,7 +21,8 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Both, every other pair in the other order, so that what grows or falls steadily cancels.
+    /// The settings of a pair of slices, in order: every other pair has them in the other order, so
+    /// that what grows or falls steadily cancels.
     pub fn of_pair(pair: usize) -> [Self; 2] {
         if pair.is_multiple_of(2) {
             [Setting::On, Setting::Off]

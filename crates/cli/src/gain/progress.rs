@@ -69,7 +69,7 @@ impl Progress {
         }
     }
 
-    /// Nothing more is said.
+    /// Clears the line that says what is under way: nothing more is said.
     pub fn finish(&self) {
         if self.is_terminal {
             self.say("\r\x1b[K");

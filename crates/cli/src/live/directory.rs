@@ -22,13 +22,13 @@ const SHARED_MODE: u32 = 0o1777;
 pub struct Directories(Vec<PathBuf>);
 
 impl Directories {
-    /// Only this one.
+    /// Looks into `directory` alone.
     pub fn only(directory: PathBuf) -> Self {
         Directories(vec![directory])
     }
 
-    /// The one that was asked for, which has to be there, or all where `widelane run` may have put
-    /// counters.
+    /// The directory that was asked for, which has to be there; else the one that the environment
+    /// names, or all where `widelane run` may have put counters.
     pub fn asked_or_usual(asked: Option<&Path>) -> anyhow::Result<Self> {
         match asked.and_then(system::why_no_directory) {
             Some(reason) => bail!(reason),
@@ -36,7 +36,8 @@ impl Directories {
         }
     }
 
-    /// The same where the one that was asked for may be made later.
+    /// The directory that was asked for, which may be made later; else the one that the environment
+    /// names, or all where `widelane run` may have put counters.
     pub fn now_or_later(asked: Option<&Path>) -> Self {
         match asked.map(Path::to_owned).or_else(named) {
             Some(directory) => Directories::only(directory),
@@ -46,12 +47,12 @@ impl Directories {
         }
     }
 
-    /// Those that exist.
+    /// The directories that exist.
     pub fn existing(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path).filter(|directory| directory.is_dir())
     }
 
-    /// All of them, as words.
+    /// The paths of all directories, joined by "and".
     pub fn words(&self) -> String {
         let names: Vec<String> = self.0.iter().map(|path| path.display().to_string()).collect();
         names.join(" and ")
@@ -63,7 +64,7 @@ pub fn is_asked(asked: Option<&Path>) -> bool {
     asked.is_some() || named().is_some()
 }
 
-/// The one that the environment names.
+/// The directory that the environment names.
 fn named() -> Option<PathBuf> {
     let value = env::var_os(COUNTERS_DIRECTORY_VARIABLE).filter(|value| !value.is_empty());
     value.map(PathBuf::from)

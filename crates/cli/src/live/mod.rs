@@ -69,7 +69,7 @@ impl Process {
         }
     }
 
-    /// Its identity: its number, and when it started.
+    /// What tells the process from others: its number, and when it started.
     pub fn identity(&self) -> (u32, u64) {
         (self.pid, self.started_ticks)
     }
@@ -108,7 +108,7 @@ pub struct Survey {
 const FILES_MAX: usize = 16_384;
 
 impl Survey {
-    /// Those of the processes that are accelerated now.
+    /// The processes that are accelerated now.
     pub fn accelerated(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter().filter(|process| process.state() == State::Accelerated)
     }

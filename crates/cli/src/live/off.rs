@@ -37,7 +37,7 @@ impl Off {
         Some(Off::ForTime { left, end: SystemTime::now() + left })
     }
 
-    /// That which lasts longest; none of none.
+    /// The one of `all` that lasts longest; none of none.
     pub fn longest(all: &[Off]) -> Option<Self> {
         let left = |off: &Off| match off {
             Off::ForGood => Duration::MAX,

@@ -19,7 +19,8 @@ pub struct Candidate {
     counters: BTreeSet<PathBuf>,
 }
 
-/// Those that are meant by their numbers and names; only of processes that we may look at.
+/// The accelerated processes that are meant by their numbers and names; only those that we may look
+/// at.
 pub fn candidates(is_meant: impl Fn(u32, &str) -> bool) -> Vec<Candidate> {
     let candidate = |pid: u32| {
         let files = live::mapped_files(pid)?;
@@ -37,7 +38,7 @@ pub fn candidates(is_meant: impl Fn(u32, &str) -> bool) -> Vec<Candidate> {
     live::all().filter_map(candidate).collect()
 }
 
-/// Those of them that a later look at the counters did not reach, not even by a parent's: a child
+/// The candidates that a later look at the counters did not reach, not even by a parent's: a child
 /// goes by these until it has counters of its own.
 pub fn unseen(candidates: Vec<Candidate>, survey: &Survey) -> Vec<Failed> {
     // The kernel tells where a file is, whatever links lead there.

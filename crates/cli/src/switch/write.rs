@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::live::{self, Directories, Objection, Process, Survey};
 
-/// What came of it.
+/// What came of switching processes.
 pub struct Written {
     /// The processes that are as they were wanted, as they were found before.
     pub switched: Vec<Process>,
-    /// Those that are not.
+    /// The processes that could not be switched.
     pub failed: Vec<Failed>,
 }
 

@@ -53,7 +53,7 @@ pub struct Row {
     pub room: Option<&'static str>,
     /// Operations of a full batch.
     pub lanes: usize,
-    /// Those that the runtime drives for an event loop: 0 where threads block in them.
+    /// Handshakes that the runtime drives for an event loop: 0 where threads block in them.
     pub handshakes: u64,
     pub handshakes_per_s: Option<f64>,
     /// CPU time since the start.

@@ -125,12 +125,12 @@ fn unescaped(text: &str) -> String {
     unescaped
 }
 
-/// What systemd takes for yes.
+/// Whether systemd takes `value` for yes.
 pub(super) fn is_true(value: &str) -> bool {
     ["1", "yes", "y", "true", "t", "on"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
-/// What it takes for no.
+/// Whether systemd takes `value` for no.
 pub(super) fn is_false(value: &str) -> bool {
     ["0", "no", "n", "false", "f", "off"].iter().any(|no| value.eq_ignore_ascii_case(no))
 }
