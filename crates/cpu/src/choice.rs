@@ -59,7 +59,7 @@ macro_rules! choice {
 
         #[allow(dead_code, reason = "not every algorithm needs all of it")]
         impl $name {
-            /// Those that are not portable.
+            /// The rooms that are not portable, best first.
             $vis const WIDE_ROOMS: &'static [$crate::Room] = Self::ROOMS.split_last().unwrap().1;
 
             /// Chooses the best room that the machine has and `policy` leaves open.
@@ -94,7 +94,7 @@ macro_rules! choice {
             /// The rooms there are, best first.
             $vis const ROOMS: &'static [$crate::Room] = &[$($crate::Room::$room),+];
 
-            /// Those that the machine has and `policy` leaves open, best first.
+            /// The rooms that the machine has and `policy` leaves open, best first.
             $vis fn open(policy: &$crate::Policy) -> impl DoubleEndedIterator<Item = Self> + use<> {
                 let rooms = [$($crate::rooms::Token::enter(policy).map($name::$room)),+];
                 rooms.into_iter().flatten()

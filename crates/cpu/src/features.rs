@@ -54,7 +54,7 @@ features![
     "avx512fp16",
 ];
 
-/// Those of `wanted` that this machine lacks.
+/// The features among `wanted`, by name, that this machine lacks.
 pub fn missing(wanted: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
     let all = all();
     wanted

@@ -135,7 +135,7 @@ impl Policy {
         }
     }
 
-    /// The same rooms, and nothing else said.
+    /// A policy that leaves the same rooms open as this one, and says nothing else.
     pub fn rooms(&self) -> Self {
         Policy {
             width_max: self.width_max,

@@ -9,7 +9,7 @@ super::word::words! {
         Cpu = "cpu",
         /// Intel QuickAssist (QAT), by qatlib, where that costs the CPU less; docs/design/qat.md.
         Qat = "qat",
-        /// The same wherever it has room, whatever that costs.
+        /// Intel QuickAssist (QAT) whenever the device has room, whatever that costs.
         QatFirst = "qat-first",
     }
     /// What is no engine.

@@ -24,15 +24,16 @@ pub struct UnknownLaneCpus(pub String);
 pub struct MissingLaneCpu {
     /// The first CPU that is not there.
     pub missing: usize,
-    /// Those that are.
+    /// The CPUs that there are to choose from.
     pub present: LaneCpus,
 }
 
-/// What says that there are none.
+/// The word for setting no CPU aside.
 const NONE: &str = "none";
 
 impl LaneCpus {
-    /// These CPUs.
+    /// The CPUs of these numbers, which may come in any order and more than once; no number sets no
+    /// CPU aside.
     pub fn new(cpus: impl IntoIterator<Item = usize>) -> Self {
         let mut cpus: Vec<usize> = cpus.into_iter().collect();
         cpus.sort_unstable();
@@ -40,7 +41,7 @@ impl LaneCpus {
         LaneCpus(cpus)
     }
 
-    /// Their numbers, in order.
+    /// The numbers of the CPUs set aside, in ascending order.
     pub fn cpus(&self) -> &[usize] {
         &self.0
     }
@@ -50,7 +51,7 @@ impl LaneCpus {
         self.0.is_empty()
     }
 
-    /// Makes sure that all of them are among the CPUs that are `present`.
+    /// Makes sure that all CPUs set aside are among those that are `present`.
     ///
     /// # Errors
     ///

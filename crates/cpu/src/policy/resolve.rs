@@ -35,7 +35,7 @@ pub struct Inputs {
     pub argument: Option<Policy>,
     /// The operator's file, usually [`SYSTEM_PATH`]; it need not exist.
     pub system_path: PathBuf,
-    /// Those of [`variables`] that are set and not empty.
+    /// The [`variables`] that are set and not empty, with their values.
     pub variables: BTreeMap<&'static str, OsString>,
     /// Who reads the files: nobody but root and these may be able to change them.
     pub reader: Reader,
@@ -102,7 +102,7 @@ pub struct Source {
     pub base: Base,
     /// The variables that had a part in it, with their values, but for one that names a file.
     pub variables: Vec<(&'static str, String)>,
-    /// Those of them that closed registers which the base leaves open.
+    /// The variables that closed registers which the base leaves open.
     pub narrowed_by: Vec<&'static str>,
 }
 

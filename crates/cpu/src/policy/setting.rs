@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::Policy;
 
-/// One of them.
+/// A setting of a policy: its key in a file, and how its value is read.
 #[derive(Debug)]
 pub struct Setting {
     /// The key in a policy file.
@@ -21,7 +21,7 @@ pub struct Setting {
     pub(super) set: fn(&mut Policy, &str) -> Result<(), String>,
 }
 
-/// All of them. One more is a line here, a field of [`Policy`] and a flag of `widelane run`.
+/// All settings. One more is a line here, a field of [`Policy`] and a flag of `widelane run`.
 pub const SETTINGS: [Setting; 6] = [
     Setting {
         key: "choose",

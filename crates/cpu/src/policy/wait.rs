@@ -35,7 +35,7 @@ impl WaitMax {
     /// The default; docs/operate/policy.md gives the reasons.
     pub const DEFAULT: WaitMax = WaitMax::Time(Duration::from_micros(500));
 
-    /// The longest that makes sense: clients notice more.
+    /// The longest wait that can be set: clients notice more.
     pub const LONGEST: Duration = Duration::from_millis(10);
 
     /// The longest for the sake of a client that is far away.
@@ -44,7 +44,7 @@ impl WaitMax {
     /// The part of a round trip that may be waited.
     const ROUND_TRIP_PART: u64 = 10;
 
-    /// The longest of any connection, in nanoseconds.
+    /// The longest wait of any connection, in nanoseconds.
     pub const fn longest_ns(self) -> u64 {
         match self {
             WaitMax::Time(time) => time.as_nanos() as u64,
@@ -52,8 +52,8 @@ impl WaitMax {
         }
     }
 
-    /// That of a connection, in nanoseconds; `round_trip_ns` returns its round-trip time, 0 if it
-    /// is not known, and is called only if it matters.
+    /// The longest wait of one connection, in nanoseconds; `round_trip_ns` returns its round-trip
+    /// time, 0 if it is not known, and is called only if it matters.
     pub fn ns(self, round_trip_ns: impl FnOnce() -> u64) -> u64 {
         match self {
             WaitMax::Time(_) => self.longest_ns(),
