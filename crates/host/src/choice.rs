@@ -28,7 +28,7 @@ pub struct Choice {
     pub switches: u64,
 }
 
-/// One of the policies.
+/// A policy that a process chooses from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alternative {
     /// What it is called, by the widest registers that it allows: `512`, `512-light`, `256`, `128`.
@@ -42,8 +42,8 @@ pub struct Alternative {
 }
 
 impl Choice {
-    /// That of the process whose first page of counters this is; none where it has but one policy,
-    /// or what stands there is no choice.
+    /// Reads the choice from the first page of a process's counters; none where the process has but
+    /// one policy, or what stands there is no choice.
     pub(crate) fn parse(first: &Page<'_>) -> Option<Self> {
         let begin = offset_of!(Counters, choice);
         let number = |offset: usize| first.u32(begin + offset);

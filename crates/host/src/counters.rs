@@ -241,7 +241,8 @@ impl Counts {
         Ok(Counts::parse_with_claim(&bytes))
     }
 
-    /// As [`parse`](Self::parse), with the process that the file names.
+    /// Reads one counters file as [`parse`](Self::parse) does, with the process that the file
+    /// names.
     fn parse_with_claim(bytes: &[u8]) -> Option<(Self, Claim)> {
         let first = Page(bytes.get(..size_of::<Counters>())?);
         if first.u64(offset_of!(Counters, magic)) != COUNTERS_MAGIC

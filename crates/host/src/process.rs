@@ -26,16 +26,16 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// That of a process.
+    /// Reads the file `stat` of the process `pid`.
     ///
     /// # Errors
     ///
-    /// There is none, or `/proc` does not show it to this user.
+    /// There is no such process, or `/proc` does not show it to this user.
     pub fn of(pid: u32) -> io::Result<Self> {
         Self::read(format!("/proc/{pid}/stat").as_ref())
     }
 
-    /// What stands in a file of that form.
+    /// Reads a file in the format of `/proc/PID/stat`.
     ///
     /// # Errors
     ///
