@@ -111,8 +111,8 @@ impl Meter {
         Meter::with_chains(Chain::Multiplication, Chain::Addition, stamps)
     }
 
-    /// As [`with_time_stamps`](Self::with_time_stamps), with any chain said to take three cycles a
-    /// link and any witness said to take one: for tests of the self-check.
+    /// Checks `chain` and `witness` instead of the usual two, taking a link of them for three
+    /// cycles and for one, with time stamps already calibrated: for tests of the self-check.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl Meter {
         Ok(Meter { chain, stamps, overhead_cycles, self_check: SelfCheck { ratio } })
     }
 
-    /// The counter beneath it.
+    /// The time-stamp counter that the meter reads.
     pub fn stamps(&self) -> TimeStamps {
         self.stamps
     }
@@ -186,8 +186,9 @@ impl Meter {
         self.estimate(&windows, turns)
     }
 
-    /// The same, and what the kernel tells of the time that it took. To ask the kernel takes longer
-    /// than some short windows, and on a machine of many CPUs as long as a millisecond.
+    /// Takes `count` windows of about `window_us` microseconds as [`read`](Self::read) does, with
+    /// what the kernel tells of the time that they took. To ask the kernel takes longer than some
+    /// short windows, and on a machine of many CPUs as long as a millisecond.
     pub fn observe(&self, count: usize, window_us: f64) -> Reading {
         let cpu = place::here();
         let marks = Marks::now(cpu);

@@ -105,8 +105,9 @@ pub struct Prediction {
     pub choice: String,
     /// The average clock while it does not halt, in MHz.
     pub clock_mhz: f64,
-    /// The same if power holds the core down to what is guaranteed while the kernel's level lasts:
-    /// limits bound the clock from above, and all cores at once may not reach them.
+    /// The average clock, in MHz, if power holds the core down to what is guaranteed while the
+    /// kernel's level lasts: limits bound the clock from above, and all cores at once may not reach
+    /// them.
     pub clock_mhz_min: Option<f64>,
     /// Shares of time at each licence level.
     pub residency: [f64; LEVELS],

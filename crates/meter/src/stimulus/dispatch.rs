@@ -13,7 +13,7 @@ pub enum Dispatch {
     Branch,
     /// A call through a pointer, set once.
     Pointer,
-    /// The same branches with nothing wide behind them: the control.
+    /// The branches of [`Dispatch::Branch`] with nothing wide behind them: the control.
     Narrow,
 }
 

@@ -17,7 +17,8 @@ pub struct Map {
     /// The clock of scalar code on one core: its median and the range of nine in ten visits, in
     /// MHz; nothing where none was metered.
     pub ambient_mhz: Option<[f64; 3]>,
-    /// The same on all cores at once.
+    /// The clock of scalar code on all cores at once: its median and the range of nine in ten
+    /// visits, in MHz; nothing where none was metered.
     pub ambient_all_mhz: Option<[f64; 3]>,
     /// Why nothing is known of all cores at once, where they were to be measured.
     pub not_on_all: Option<String>,

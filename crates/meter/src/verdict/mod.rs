@@ -132,7 +132,7 @@ pub(crate) struct ByRound {
 }
 
 impl ByRound {
-    /// Of visits, each with its round; nothing of those that do not count.
+    /// Sorts visits by their rounds; the value of a visit that does not count is `None`.
     pub(crate) fn of(visits: impl Iterator<Item = (u32, Option<f64>)>) -> Self {
         let mut rounds: BTreeMap<u32, (usize, Vec<f64>)> = BTreeMap::new();
         for (round, value) in visits {
