@@ -540,7 +540,7 @@ impl<'a> SignContext<'a> {
         (done > 0 && length <= output.len()).then_some(length)
     }
 
-    /// The same; returns the signature, of at most `size` bytes.
+    /// Makes the signature, of at most `size` bytes, and returns it; nothing if that fails.
     pub(crate) fn signature(&self, input: &[u8], size: usize) -> Option<Secret> {
         let mut signature = Secret(vec![0; size]);
         let length = self.sign(input, &mut signature.0)?;

@@ -131,7 +131,7 @@ impl Digest {
         unsafe { (self.delegate.libcrypto.EVP_MD_CTX_get_params)(self.context.as_ptr(), params) }
     }
 
-    /// Sets parameters in the middle of the message, likewise.
+    /// Sets parameters in the middle of the message, and answers as libcrypto does.
     ///
     /// # Safety
     /// `params` must be null or an array that ends with a null name.

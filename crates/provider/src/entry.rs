@@ -134,7 +134,7 @@ pub(crate) trait Place {
     const INDEX: usize;
 }
 
-/// That of a place.
+/// The algorithm at place `INDEX`, as a type.
 pub(crate) enum Nth<const INDEX: usize> {}
 
 impl<const INDEX: usize> Place for Nth<INDEX> {

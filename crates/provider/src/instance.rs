@@ -107,7 +107,7 @@ impl Offer {
         Offer { operation, names, properties, table, description }
     }
 
-    /// The same with other properties than our name alone.
+    /// The offer with `properties` in place of our name alone.
     pub(crate) fn with_properties(self, properties: &CStr) -> Self {
         Offer { properties: properties.to_owned(), ..self }
     }

@@ -82,7 +82,7 @@ pub(crate) trait ManagedKey: Sized {
     /// Whether all parameters are set; otherwise the default provider sets them from now on.
     ///
     /// # Safety
-    /// As above.
+    /// `params` must be the core's.
     unsafe fn set_params(&self, _params: *const OsslParam) -> bool {
         false
     }
@@ -100,7 +100,7 @@ pub(crate) trait ManagedKey: Sized {
     /// Whether the selected parts are taken.
     ///
     /// # Safety
-    /// As above.
+    /// `params` must be the core's.
     unsafe fn import(&self, _selection: c_int, _params: *const OsslParam) -> bool {
         false
     }
@@ -116,7 +116,7 @@ pub(crate) trait ManagedKey: Sized {
 
 /// A key that is being generated.
 pub(crate) trait Generation: Sized {
-    /// What it will be.
+    /// What the key will be.
     type Key: ManagedKey;
 
     /// The default provider's generation, which from now on is what counts.

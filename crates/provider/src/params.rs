@@ -284,8 +284,9 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// As `OSSL_PARAM_set_int`, `_size_t`, `_utf8_string`, `_utf8_ptr`, `_octet_string` and
-    /// `_octet_ptr` do; false if the parameter asks for something else or leaves no room.
+    /// Writes the value as `OSSL_PARAM_set_int`, `_size_t`, `_utf8_string`, `_utf8_ptr`,
+    /// `_octet_string` and `_octet_ptr` do; false if the parameter asks for something else or
+    /// leaves no room.
     ///
     /// # Safety
     /// The parameter must have room for what it asks for.

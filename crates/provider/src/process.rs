@@ -45,7 +45,7 @@ pub(crate) struct Process {
     pub(crate) chooser: Mutex<Chooser>,
 }
 
-/// That of the calling process.
+/// The [`Process`] of the calling process, made now if there is none.
 pub(crate) fn current() -> &'static Process {
     if let Some(process) = known() {
         return process;
@@ -63,8 +63,9 @@ pub(crate) fn current() -> &'static Process {
     }
 }
 
-/// The same, if it has been made. What a parent's is in a child, also in one that was made without
-/// the handlers of `pthread_atfork` (by `_Fork` or `clone`), is left to the parent.
+/// The [`Process`] of the calling process, if it has been made. What a parent's is in a child, also
+/// in one that was made without the handlers of `pthread_atfork` (by `_Fork` or `clone`), is left
+/// to the parent.
 fn known() -> Option<&'static Process> {
     // SAFETY: null, or made by `current` and never freed.
     let process = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
@@ -224,7 +225,8 @@ impl Process {
         (is_young && is_there()).then_some(pages)
     }
 
-    /// The same, for a caller that counts a handshake.
+    /// The counters of the calling thread, for a caller that counts a handshake: after a few, a new
+    /// process no longer counts in its parent's file.
     pub(crate) fn counters_of_handshake(&'static self) -> &'static Counters {
         let counters = self.counters();
         self.handshakes_by_parent.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +238,7 @@ impl Process {
         self.counters.get()
     }
 
-    /// The same, made now if there are none.
+    /// The counters of all threads, made now if there are none.
     pub(crate) fn pages(&self) -> &Pages {
         let open = || {
             let (lanes, dir) = (rsa::batch::widest(), config().counters_dir.as_deref());
@@ -312,13 +314,14 @@ pub(crate) mod children {
         assert!(tells(child, is_so));
     }
 
-    /// The same by the system call itself: no handler of `pthread_atfork` runs.
+    /// Has a child find out whether something is so that the system call itself has made: no
+    /// handler of `pthread_atfork` runs.
     pub(crate) fn assert_in_child_without_handlers(is_so: impl FnOnce() -> bool) {
         assert!(tells(cloned(0), is_so));
     }
 
-    /// The same of what the parent of the child has made. Both have the number 1, each in a
-    /// namespace of its own, where the system allows that.
+    /// Has a child find out whether something is so of what its parent has made. Both have the
+    /// number 1, each in a namespace of its own, where the system allows that.
     pub(crate) fn assert_in_child_of_same_number<T>(
         make: impl FnOnce() -> T,
         is_so: impl FnOnce(T) -> bool,

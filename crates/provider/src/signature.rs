@@ -46,22 +46,25 @@ pub(crate) trait Signer: Sized {
         None
     }
 
-    /// How we begin to sign a message, by the digest of this name, likewise.
+    /// How we begin to sign a message, by the digest of this name, without parameters; nothing if
+    /// we do not.
     fn signs_message(_digest: Option<&CStr>) -> Option<Self::Begun> {
         None
     }
 
-    /// How we begin to sign a message by `sign_message_init`, likewise.
+    /// How we begin to sign a message by `sign_message_init`, without parameters; nothing if we do
+    /// not.
     fn signs_whole_message() -> Option<Self::Begun> {
         None
     }
 
-    /// How we begin to verify what is given, likewise.
+    /// How we begin to verify what is given, without parameters; nothing if we do not.
     fn verifies_given() -> Option<Self::Begun> {
         None
     }
 
-    /// How we begin to verify a message, by the digest of this name, likewise.
+    /// How we begin to verify a message, by the digest of this name, without parameters; nothing if
+    /// we do not.
     fn verifies_message(_digest: Option<&CStr>) -> Option<Self::Begun> {
         None
     }
@@ -99,7 +102,8 @@ pub(crate) trait Signer: Sized {
     /// of room for the signature.
     fn sign(context: &Context<Self>, given: &[u8], size: usize) -> Made;
 
-    /// Signs a message that we do not digest, likewise.
+    /// Signs a message that we do not digest. The caller has `size` bytes of room for the
+    /// signature.
     fn sign_message(_context: &Context<Self>, _message: &[u8], _size: usize) -> Made {
         Made::Theirs
     }

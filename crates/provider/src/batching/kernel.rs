@@ -13,7 +13,7 @@ use crate::secret::Secret;
 
 /// What a kernel or a device made of an operation.
 pub(crate) enum Outcome<T = Secret> {
-    /// This.
+    /// The result.
     Done(T),
     /// A result that did not stand its check.
     Fault,
@@ -22,7 +22,7 @@ pub(crate) enum Outcome<T = Secret> {
 }
 
 impl<T> Outcome<T> {
-    /// The same with another value.
+    /// Puts `value` in the place of the result; a fault or a rejection stays what it is.
     pub(crate) fn and<U>(self, value: U) -> Outcome<U> {
         match self {
             Outcome::Done(_) => Outcome::Done(value),

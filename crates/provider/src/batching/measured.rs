@@ -38,11 +38,12 @@ pub(super) struct Times {
     pub(super) device_decisions: AtomicU32,
 }
 
-/// By kind.
+/// What is measured of all kinds of operations, by kind.
 struct Table([Times; OperationKind::ALL.len()]);
 
 impl Times {
-    /// Those of a kind, of this process and all that were forked from the one that began.
+    /// What is measured of a kind of operation, by this process and all that were forked from the
+    /// one that began.
     pub(super) fn of(kind: OperationKind) -> &'static Self {
         static TABLE: OnceLock<&'static Table> = OnceLock::new();
         let table = TABLE.get_or_init(|| {
@@ -52,7 +53,7 @@ impl Times {
         &table.0[kind as usize]
     }
 
-    /// Those of nobody else.
+    /// Times that no other process or test shares.
     #[cfg(test)]
     pub(super) fn new() -> &'static Self {
         &Box::leak(Table::boxed()).0[0]

@@ -74,12 +74,12 @@ impl<T> ByPolicy<T> {
         ByPolicy(policies().map(of).collect())
     }
 
-    /// What follows from the one that holds now.
+    /// What follows from the policy that holds now.
     pub(crate) fn now(&self) -> &T {
         &self.0[chosen()]
     }
 
-    /// From all of them, the widest first.
+    /// What follows from each policy, the widest first.
     pub(crate) fn all(&self) -> &[T] {
         &self.0
     }
@@ -91,7 +91,8 @@ pub(crate) fn merged<K: Placed>(kernels: impl Fn(&Policy) -> Vec<K>) -> Vec<K> {
     merged_of(policies(), kernels)
 }
 
-/// The same of the policies that this process may choose, and of that of its lane process.
+/// The kernels of all policies that this process may choose, and of that of its lane process,
+/// picked and sorted as by [`merged`].
 pub(crate) fn merged_with_lane_process<K: Placed>(kernels: impl Fn(&Policy) -> Vec<K>) -> Vec<K> {
     merged_of(iter::once(&config().lane_process.policy).chain(policies()), kernels)
 }

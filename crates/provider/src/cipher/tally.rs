@@ -19,12 +19,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// A tally of `kind` in `room` with nothing counted yet.
     pub(super) fn new(kind: CipherKind, room: Room) -> Self {
         Tally { kind, room, messages: 0, bytes: 0 }
     }
 
-    /// Nothing yet of the same cipher in another room.
+    /// A tally of the same cipher in another room with nothing counted yet.
     pub(super) fn in_room(&self, room: Room) -> Self {
         Tally::new(self.kind, room)
     }

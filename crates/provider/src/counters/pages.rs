@@ -107,12 +107,12 @@ impl Pages {
         self.is_file
     }
 
-    /// The page of those that have none of their own.
+    /// The page of the threads that have none of their own.
     pub(crate) fn first(&self) -> &'static Counters {
         &self.all[0]
     }
 
-    /// Those that threads have had.
+    /// The pages that threads have had.
     pub(crate) fn used(&self) -> &'static [Counters] {
         let used = self.first().pages_used.load(Ordering::Relaxed) as usize;
         &self.all[..used.clamp(1, self.all.len())]

@@ -40,18 +40,21 @@ pub(crate) const KINDS: &[BatchedKind] = &[
 /// P-256 and P-384 by each kernel that the policy leaves open, those with the fewest lanes first.
 pub(crate) static EC: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::kernels));
 
-/// The same for signatures.
+/// Signatures on P-256 and P-384 by each kernel that the policy leaves open, those with the fewest
+/// lanes first.
 static EC_SIGN: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::sign_kernels));
 
-/// The same of X25519, for key pairs.
+/// Key pairs of X25519 by each kernel that the policy leaves open, those with the fewest lanes
+/// first.
 pub(crate) static X25519: LazyLock<Vec<x25519::X25519>> =
     LazyLock::new(|| merged(x25519::X25519::kernels));
 
-/// The same of X25519, for shared secrets.
+/// Shared secrets of X25519 by each kernel that the policy leaves open, those with the fewest lanes
+/// first.
 static X25519_DERIVE: LazyLock<Vec<x25519::X25519>> =
     LazyLock::new(|| merged(x25519::X25519::derive_kernels));
 
-/// The same of Ed25519.
+/// Ed25519 by each kernel that the policy leaves open, those with the fewest lanes first.
 pub(crate) static ED25519: LazyLock<Vec<Ed25519>> = LazyLock::new(|| merged(Ed25519::kernels));
 
 /// The shared secret of two keys of one [curve](crate::curve::Curve).

@@ -30,7 +30,7 @@ pub(crate) fn sign_digest(key: &Key, digest: &[u8]) -> Option<Secret> {
     context.signature(digest, SIGNATURE_BYTES_MAX)
 }
 
-/// Nothing but that it is one: the ECDSA signature of a digest.
+/// Confirms the ECDSA signature of a digest: gives no bytes if it is right, and nothing if not.
 pub(crate) fn confirm_digest(key: &Key, digest: &[u8], signature: &[u8]) -> Option<Secret> {
     let (delegate, bytes) = (key.delegate(), signature.len());
     let functions = &delegate.algorithms.ecdsa.functions;

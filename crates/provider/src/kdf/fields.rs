@@ -70,7 +70,7 @@ pub(super) struct Fields {
 const BYTES: usize = 512;
 
 impl Fields {
-    /// Nothing is set.
+    /// Fields of which none is set.
     pub(super) const fn new() -> Self {
         Fields {
             hash: None,

@@ -55,7 +55,7 @@ static ML_KEM: LazyLock<ByPolicy<MlKems>> = LazyLock::new(|| {
     ByPolicy::new(|policy| ParameterSet::ALL.map(|set| MlKem::choose(set, policy)))
 });
 
-/// The same in each room with lanes that it has under one of the policies, the narrowest first.
+/// ML-KEM in each room with lanes that it has under one of the policies, the narrowest first.
 static ROOMS: LazyLock<Vec<MlKems>> = LazyLock::new(|| {
     let mut rooms: Vec<MlKems> = Vec::new();
     for ml_kems in ML_KEM.all().iter().rev() {

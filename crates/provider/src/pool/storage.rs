@@ -136,7 +136,7 @@ impl Drop for MlKemKey {
 pub(crate) struct Message([u8; SHARED_BYTES]);
 
 impl Message {
-    /// These bytes; nothing if they are too few or too many.
+    /// Copies the random bytes of one encapsulation; nothing if they are too few or too many.
     pub(crate) fn new(bytes: &[u8]) -> Option<Box<Self>> {
         let bytes: &[u8; SHARED_BYTES] = bytes.try_into().ok()?;
         let mut message = Box::new(Message::EMPTY);
@@ -215,11 +215,11 @@ impl<I: Item> Store<I> {
 /// The stores of one thread.
 #[repr(C)]
 pub(super) struct Stores {
-    /// Those of the curves.
+    /// The stores of key pairs, by curve.
     pub(super) curves: [Store<Pair>; CURVES],
-    /// Those of ML-KEM's parameter sets.
+    /// The stores of ML-KEM keys, by parameter set.
     pub(super) ml_kems: [Store<MlKemKey>; ML_KEMS],
-    /// What encapsulations begin with.
+    /// The store of what encapsulations begin with.
     pub(super) messages: Store<Message>,
 }
 

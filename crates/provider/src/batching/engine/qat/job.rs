@@ -177,7 +177,8 @@ pub(super) unsafe extern "C" fn finished_number(
     }
 }
 
-/// The same of an operation that gives two numbers.
+/// The device has finished an operation that gives two numbers, or will not; a result that it calls
+/// invalid counts as none. It may do so on any thread that polls.
 pub(super) unsafe extern "C" fn finished_pair(
     slot: *mut c_void,
     status: CpaStatus,

@@ -124,7 +124,8 @@ pub(crate) fn instance() -> Option<&'static Instance> {
     FOUND.get().1
 }
 
-/// The same, if the thread has asked for it in this process.
+/// The instance of the calling thread, if the thread has asked for it in this process; opens no
+/// device.
 pub(crate) fn known() -> Option<&'static Instance> {
     let (process, found) = FOUND.get();
     found.filter(|_| process::is_current(process))
