@@ -147,7 +147,7 @@ impl Closing {
         Wait { asked: 0, round: self.round, generation: self.generation }
     }
 
-    /// The same of one whose socket is that of others, too.
+    /// A handshake parks that shares its socket with other connections.
     pub(crate) fn park_shared(&mut self) -> Wait {
         let wait = self.park();
         self.is_shared = true;

@@ -441,8 +441,9 @@ pub(crate) fn finish_before_sleep() {
     });
 }
 
-/// The same before a call that may wait for a connection to `listener`. It does not if that is
-/// non-blocking, or registered with epoll: such a listener is asked when it has one.
+/// Finishes what is parked on this thread before a call that may wait for a connection to
+/// `listener`. It does not if that is non-blocking, or registered with epoll: such a listener is
+/// asked when it has one.
 pub(crate) fn finish_before_accept(listener: c_int) {
     let has_unfinished = || EventLoop::with(EventLoop::has_unfinished).unwrap_or(false);
     let has_any = || cork::holds_any() || has_unfinished();

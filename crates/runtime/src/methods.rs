@@ -328,7 +328,8 @@ pub(crate) fn default_context(openssl: &OpenSsl) -> Option<*mut c_void> {
     (of_thread == (openssl.OSSL_LIB_CTX_get0_global_default)()).then_some(of_thread)
 }
 
-/// Calls `f` with the certificates that this thread keeps, likewise.
+/// Calls `f` with the certificates that this thread keeps, within libssl and for the default
+/// context only; not while the process is switched off.
 pub(crate) fn with_certificates<T>(
     context: *mut c_void,
     f: impl FnOnce(&OpenSsl, &mut Certificates) -> T,

@@ -31,7 +31,7 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// Nothing yet; `None` where memory cannot be emptied in a forked child.
+    /// Starts with nothing drawn; `None` where memory cannot be emptied in a forked child.
     pub(crate) fn nothing() -> Option<Self> {
         // SAFETY: numbers, for which zeroes are valid.
         let left = unsafe { Private::map() }?;

@@ -40,7 +40,7 @@ pub(crate) struct Transfer {
 unsafe impl Send for Transfer {}
 
 impl Transfer {
-    /// Nothing if keys of EC are not the provider's affair.
+    /// Prepares to move keys of EC; nothing if they are not the provider's affair.
     pub(crate) fn new(openssl: &'static OpenSsl) -> Option<Self> {
         let (library, algorithm, any) = (ptr::null_mut(), ALGORITHM.as_ptr(), ptr::null());
         let management = NonNull::new(real::EVP_KEYMGMT_fetch(library, algorithm, any))?;
@@ -108,7 +108,8 @@ pub(crate) fn make_known(key: *mut c_void) {
     });
 }
 
-/// The same for the key that a context of TLS has.
+/// Has OpenSSL import the private key of a context of TLS into the provider now, as [`make_known`]
+/// does.
 pub(crate) fn make_own_known(context: *mut c_void) {
     let Some(openssl) = real::openssl() else { return };
     let key = (openssl.SSL_CTX_get0_privatekey)(context);
