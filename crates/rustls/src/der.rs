@@ -53,7 +53,8 @@ impl<'a> Reader<'a> {
         Ok(contents)
     }
 
-    /// The same, if the next element has this tag.
+    /// The contents of the next element if it has this tag; nothing, and no step forward, if it has
+    /// another.
     pub(crate) fn optional(&mut self, tag: u8) -> Result<Option<&'a [u8]>, Malformed> {
         if self.0.first() == Some(&tag) { self.element(tag).map(Some) } else { Ok(None) }
     }

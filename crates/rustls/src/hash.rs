@@ -74,7 +74,7 @@ impl SignatureHashes {
         }
     }
 
-    /// The one that an encoding names.
+    /// The hash function that the encoding of a signature names.
     pub(crate) fn of(&self, algorithm: DigestAlgorithm) -> digest::Hash {
         match algorithm {
             DigestAlgorithm::Sha256 => self.sha256,

@@ -54,7 +54,8 @@ impl Ticketer {
         Self::under(&policy)
     }
 
-    /// The same under another policy, as [`provider`](crate::provider) takes it.
+    /// A new ticketer, with a new key of its own, under `policy`, as [`provider`](crate::provider)
+    /// takes it.
     ///
     /// # Errors
     ///

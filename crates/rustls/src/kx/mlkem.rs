@@ -13,9 +13,9 @@ use widelane_secret::wipe;
 use super::{INVALID_SHARE, with_kept};
 use crate::random::Random;
 
-/// What a client sends, and what a server answers.
+/// Bytes of a client's share, an encapsulation key of ML-KEM-768.
 pub(super) const CLIENT_BYTES: usize = ParameterSet::MlKem768.encapsulation_key_bytes();
-/// As above.
+/// Bytes of a server's share, a ciphertext of ML-KEM-768.
 pub(super) const SERVER_BYTES: usize = ParameterSet::MlKem768.ciphertext_bytes();
 
 thread_local! {
