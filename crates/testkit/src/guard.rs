@@ -19,7 +19,7 @@ pub enum Edge {
 }
 
 impl Edge {
-    /// Both.
+    /// Both edges.
     pub const ALL: [Edge; 2] = [Edge::Low, Edge::High];
 }
 

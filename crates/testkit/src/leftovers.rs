@@ -39,7 +39,8 @@ impl Secret {
         self.count_where(|_| true)
     }
 
-    /// As [`count`](Self::count), of the memory that a core file of this process would have.
+    /// How often a word of the secret stands in the memory that a core file of this process would
+    /// have.
     ///
     /// # Panics
     /// When `/proc/self` cannot be read.

@@ -49,7 +49,7 @@ pub fn supported() -> Vec<Room> {
     rooms
 }
 
-/// Those of `rooms` that this machine supports.
+/// The rooms among `rooms` that this machine supports, in the same order.
 pub fn supported_of(rooms: &[Room]) -> Vec<Room> {
     rooms.iter().copied().filter(|room| room.is_supported()).collect()
 }
@@ -69,10 +69,11 @@ pub fn policy_here() -> Policy {
     policy_with(|variable| env::var_os(variable))
 }
 
-/// The same of those that are told in their environment how wide registers may be.
+/// The policy of servers and programs that a test starts with registers of up to `width` in
+/// `WIDELANE_MAX_SIMD_BITWIDTH`: what it, the operator's file and the other variables leave open.
 ///
 /// # Panics
-/// When the operator's file is malformed.
+/// When the operator's file or another variable is malformed.
 pub fn policy_here_up_to(width: Width) -> Policy {
     policy_with(|variable| match variable {
         policy::BITWIDTH_VARIABLE => Some(width.bits().to_string().into()),

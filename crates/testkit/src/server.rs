@@ -18,7 +18,7 @@ pub fn free_address() -> SocketAddr {
     free_address_at(Ipv4Addr::LOCALHOST)
 }
 
-/// The same at another address of this host.
+/// An address at `host`, which is this machine, whose port is free now.
 ///
 /// # Panics
 ///

@@ -46,7 +46,7 @@ impl Star {
         within(self.middle(), work).expect("the namespace is there")
     }
 
-    /// The same on one of the hosts around.
+    /// Does `work` on one of the hosts around, counted from 0; processes that it starts stay there.
     pub fn on_host<T: Send>(&self, host: usize, work: impl FnOnce() -> T + Send) -> T {
         within(self.host(host), work).expect("the namespace is there")
     }
