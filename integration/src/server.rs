@@ -65,8 +65,9 @@ impl Server {
         Self::start_on(kind, kind.workers(), keys, natively, groups(natively), |_| Ok(None))
     }
 
-    /// As [`Server::start`] accelerates it, with a single worker, which meets all clients, and with
-    /// the groups that it has natively, so that it needs no more memory for a handshake.
+    /// Starts an installed server accelerated, with a single worker, which meets all clients, and
+    /// with the groups that it has natively, so that it needs no more memory for a handshake; none
+    /// if it is not installed.
     ///
     /// # Errors
     ///
@@ -75,8 +76,8 @@ impl Server {
         Self::start_on(kind, 1, keys, false, groups(true), |_| Ok(None))
     }
 
-    /// As [`Server::start`] accelerates it, with its counters, and nginx's log of everything, on a
-    /// small disk of their own.
+    /// Starts an installed server accelerated, with its counters, and nginx's log of everything, on
+    /// a small disk of their own; none if it is not installed.
     ///
     /// # Errors
     ///
