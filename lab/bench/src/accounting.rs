@@ -127,7 +127,7 @@ pub struct Busiest {
     pub cpus: f64,
 }
 
-/// Those processes that use most CPU time within `window`, which this takes, the busiest first: at
+/// The processes that use most CPU time within `window`, which this takes, the busiest first: at
 /// most three, and none that uses less than a twentieth of a CPU. Without this process and its
 /// descendants, and without what the system does not show.
 pub fn busiest(window: Duration) -> Vec<Busiest> {

@@ -46,12 +46,12 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// This many, and no more.
+    /// `count` rounds, and no more.
     pub const fn exactly(count: u32) -> Self {
         Rounds { least: count, most: count }
     }
 
-    /// This many, and up to half as many more.
+    /// `count` rounds, and up to half as many more.
     pub const fn with_spare(count: u32) -> Self {
         Rounds { least: count, most: count + count / 2 }
     }

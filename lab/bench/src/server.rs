@@ -115,13 +115,13 @@ pub enum Subject {
     NativeMasked,
     /// Under `widelane run`.
     Accelerated,
-    /// The same with a lane process on CPUs set aside.
+    /// Under `widelane run`, with a lane process on CPUs set aside.
     LaneCpus,
-    /// The same with a QAT device.
+    /// Under `widelane run`, with a QAT device.
     Qat,
-    /// The same with a policy that each process chooses while it runs.
+    /// Under `widelane run`, with a policy that each process chooses while it runs.
     Auto,
-    /// The same with a limit of its own to how long operations wait for company.
+    /// Under `widelane run`, with a limit of its own to how long operations wait for company.
     Waiting(WaitMax),
     /// With the provider and the server's own asynchronous mode, without the runtime.
     Async,

@@ -19,7 +19,7 @@ use self::model::{Model, Outcome};
 pub struct Plan {
     /// The private-key operations of a handshake.
     pub costs: Costs,
-    /// The rest of a handshake natively, and accelerated.
+    /// What a handshake takes besides its private-key operations: natively, and accelerated.
     pub rest: [Duration; 2],
     /// Numbers of workers.
     pub workers: Vec<usize>,

@@ -74,9 +74,9 @@ pub enum TuneError {
          and leave at least one to workers"
     )]
     LaneCpus {
-        /// Those that were to be set aside.
+        /// The CPUs that were to be set aside.
         lanes: LaneCpus,
-        /// Those that there are.
+        /// The CPUs that may be used here.
         cpus: LaneCpus,
     },
     /// A lane process would have nothing to do.

@@ -54,7 +54,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Those of a server of `kind`.
+    /// How many workers a server of `kind` has; none if as many as it has CPUs.
     pub(super) fn of(self, kind: ServerKind) -> Option<usize> {
         match kind {
             ServerKind::Nginx => self.nginx,
@@ -73,7 +73,7 @@ pub struct Scenario {
     pub http3: bool,
     /// Key-exchange group.
     pub group: Group,
-    /// That of the native server, where it lacks the other.
+    /// Key-exchange group of the native server, where it lacks `group`.
     pub native_group: Option<Group>,
     /// What the clients want.
     pub work: Work,

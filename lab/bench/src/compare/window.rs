@@ -37,9 +37,9 @@ const BYTES_PER_SECOND_SHARED_MIN: u64 = 100_000_000;
 /// The CPUs of server and client.
 #[derive(Clone, Debug, Default)]
 pub struct Cpus {
-    /// Those of servers, each of which has a worker on each; none if they are not known.
+    /// The CPUs of servers, each of which has a worker on each; none if they are not known.
     pub server: Vec<usize>,
-    /// Those of clients, which have a thread on each.
+    /// The CPUs of clients, which have a thread on each.
     pub client: Vec<usize>,
     /// Other hardware threads of the servers' cores, which neither of them uses.
     pub beside: Vec<usize>,
@@ -104,7 +104,8 @@ impl Cpus {
         )
     }
 
-    /// The same as [`choose`](Self::choose), with what is to be noted in `results`.
+    /// Picks CPUs as [`choose`](Self::choose) does, and notes in `results` what is to be known of
+    /// them.
     pub fn choose_for(results: &mut Results) -> Self {
         let (cpus, note) = Self::choose();
         for note in note.map(str::to_owned).into_iter().chain(cpus.remark_on_places()) {
@@ -278,8 +279,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Observes it now; at the end with the processes that were there at the beginning, as to find
-    /// them would take time in which the server goes on.
+    /// Observes an edge of a window now; at the end with the processes that were there at the
+    /// beginning, as to find them would take time in which the server goes on.
     ///
     /// # Errors
     ///
@@ -395,7 +396,8 @@ pub fn account(
     Ok((measurement, counts))
 }
 
-/// That none of the processes has ended that a server had `before`; there may be more `now`.
+/// Makes sure that none of the processes has ended that a server had `before`; there may be more
+/// `now`.
 pub fn check_replaced(
     server: &Server,
     before: &Processes,

@@ -40,8 +40,8 @@ pub trait Benchmark {
     /// OpenSSL's own operation, one at a time, its contexts made beforehand.
     fn openssl(&self) -> Result<Runner<'_>, ErrorStack>;
 
-    /// The same calls of OpenSSL with our provider behind them; `None` where that does not offer
-    /// the algorithm or is not timed with it.
+    /// OpenSSL's operation with our provider behind its calls; `None` where that does not offer the
+    /// algorithm or is not timed with it.
     fn provider(&self, _provider: &Provider) -> Option<Result<Runner<'_>, ErrorStack>> {
         None
     }
@@ -60,8 +60,9 @@ pub trait Benchmark {
     /// for `lane`.
     fn is_right(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack>;
 
-    /// The same of what another library put out. Where that draws random bytes which ours is given,
-    /// it is not the same twice, and has to be checked otherwise.
+    /// Whether OpenSSL, or another room where it lacks the operation, agrees with what another
+    /// library put out for `lane`. Where that draws random bytes which ours is given, it is not the
+    /// same twice, and has to be checked otherwise.
     fn is_right_elsewhere(&self, lane: usize, output: &[u8]) -> Result<bool, ErrorStack> {
         self.is_right(lane, output)
     }

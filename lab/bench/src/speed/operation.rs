@@ -60,7 +60,7 @@ impl Operation {
         }
     }
 
-    /// The same, with other libraries asked for it.
+    /// The operation, with other libraries asked for it.
     pub const fn also_elsewhere(self) -> Self {
         Operation { is_elsewhere: true, ..self }
     }
@@ -76,7 +76,7 @@ impl Operation {
         format!("{}/{}", self.algorithm, self.name)
     }
 
-    /// Its cases, with messages of `sizes` bytes, or by numbers of `jobs`, in full
+    /// The operation's cases, with messages of `sizes` bytes, or by numbers of `jobs`, in full
     /// batches if there are no such numbers.
     pub fn cases(&'static self, sizes: &[usize], jobs: &[usize]) -> Vec<Case> {
         let full = Case { operation: self, size: None, jobs: None };

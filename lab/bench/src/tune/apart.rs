@@ -18,7 +18,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// That of `cpu` under `policy`.
+    /// The role of `cpu` under `policy`.
     pub fn of(cpu: usize, policy: &Policy) -> Self {
         match lane_cpus(policy) {
             None => Role::Everything,

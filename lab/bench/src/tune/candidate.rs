@@ -32,7 +32,7 @@ pub const DEFAULT: &str = "default";
 /// Signatures on CPUs set aside, everything open.
 pub const LANE_CPUS: &str = "lane-cpus";
 
-/// The same without vector multiplications elsewhere.
+/// Signatures on CPUs set aside, everything open there, no vector multiplications elsewhere.
 pub const LANE_CPUS_LIGHT: &str = "lane-cpus-light-workers";
 
 /// The file that is checked.
@@ -52,7 +52,7 @@ impl Candidate {
         Candidate { names: vec![name.to_owned()], policy, rooms }
     }
 
-    /// Its first name.
+    /// The first of the candidate's names.
     pub fn name(&self) -> &str {
         &self.names[0]
     }

@@ -55,7 +55,7 @@ pub struct Slice {
 pub enum Stage {
     /// All candidates, to see which may be better.
     Survey,
-    /// Those that may be better once more, on fresh figures.
+    /// The candidates that may be better, once more, on fresh figures.
     Confirmation,
 }
 

@@ -173,7 +173,7 @@ impl Workload {
         Ok(workload)
     }
 
-    /// As [`parse`](Self::parse) reads it.
+    /// The workload in TOML, as [`parse`](Self::parse) reads it.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("strings and numbers in tables are TOML")
     }
