@@ -29,8 +29,8 @@ impl Keep {
         self.keep(created, complete, describe, fill)
     }
 
-    /// The same, measured on a machine of which only the model is known, and it may be how many
-    /// CPUs are on line.
+    /// Writes what `fill` adds, measured from `created` on, to its end if it is `complete`, on a
+    /// machine of which only the model is known, and it may be how many CPUs are on line.
     pub fn elsewhere(
         &self,
         created: &str,
@@ -75,7 +75,7 @@ pub fn row(scenario: &str, subject: &str, (metric, unit): (&str, &str), value: f
     }
 }
 
-/// The same of a ratio to `rival`.
+/// A row of a subject in a scenario: metric and ratio to `rival`, with its interval.
 pub fn ratio_row(scenario: &str, subject: &str, metric: &str, rival: &str, ratio: Ratio) -> Row {
     Row {
         rival: Some(rival.to_owned()),

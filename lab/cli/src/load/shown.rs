@@ -109,7 +109,7 @@ impl Load {
         }
     }
 
-    /// The same load, which this error ended early.
+    /// The load with the error `why`, if any, that ended it early.
     pub fn given_up(self, why: Option<String>) -> Self {
         Load { given_up: why, ..self }
     }
@@ -320,7 +320,7 @@ pub fn given_up(why: &str) -> String {
     format!("the load ended early: {why}")
 }
 
-/// With a capital and a full stop.
+/// `text` as a sentence, with a capital and a full stop.
 pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
