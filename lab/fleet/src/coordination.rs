@@ -81,9 +81,9 @@ pub struct Coordination {
 /// When a run takes place.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Its beginning.
+    /// The beginning of the run.
     pub start: Instant,
-    /// The same, by the director's clock.
+    /// The beginning of the run by the director's clock, in nanoseconds.
     pub start_ns: u64,
     /// Length of its window.
     pub window: Duration,

@@ -38,9 +38,9 @@ pub struct Specification {
 /// Whose certificates to accept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Authority {
-    /// Those of the authorities that each agent's system trusts.
+    /// Certificates vouched for by an authority that each agent's system trusts.
     System,
-    /// Those of these authorities, PEM.
+    /// Certificates vouched for by one of these authorities, PEM.
     Given(String),
     /// All certificates, unchecked.
     Anyone,
