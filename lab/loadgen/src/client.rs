@@ -69,7 +69,7 @@ pub fn run<T>(
     run_plan(&load.plan(), &stint, stop, observe)
 }
 
-/// As [`run`], for any plan.
+/// Makes the load of any `plan` and measures one window of it, as [`run`] does.
 ///
 /// # Errors
 ///

@@ -44,7 +44,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing has happened yet.
+    /// Prepares connections of `plan`, of which none has begun.
     pub fn new(plan: &Plan, configurations: Configurations, random: fastrand::Rng) -> Self {
         Shared {
             target: plan.target,

@@ -30,7 +30,7 @@ pub struct Course {
     pub window: Duration,
 }
 
-/// What came of it.
+/// What came of carrying out a plan.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Measured time.
@@ -46,7 +46,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing yet.
+    /// An outcome with nothing measured yet.
     pub fn blank() -> Self {
         Outcome {
             wall: Duration::ZERO,
@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// Nothing but failures.
+    /// An outcome of `count` failures of one kind, and nothing else.
     pub(crate) fn of_failures(kind: ErrorKind, count: u32) -> Self {
         let mut outcome = Outcome::blank();
         outcome.tally.errors.insert(kind, count.into());

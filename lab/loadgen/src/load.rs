@@ -52,7 +52,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The same load, as a plan.
+    /// The plan that makes this load.
     pub fn plan(&self) -> Plan {
         Plan {
             target: self.target,

@@ -48,11 +48,12 @@ impl Plan {
 /// Which certificates to accept. The signature of every handshake is verified in any case.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// These and no others, DER; connections ask for one or the other by its kind of key, in turn.
+    /// These certificates and no others, DER; connections ask for one or the other by its kind of
+    /// key, in turn.
     Pinned(Vec<Vec<u8>>),
-    /// Those that an authority vouches for, for the name sent.
+    /// Certificates that an authority vouches for, for the name sent.
     Authorities(Arc<RootCertStore>),
-    /// Any.
+    /// All certificates, unchecked.
     Anyone,
 }
 
@@ -214,7 +215,7 @@ pub enum Work {
 pub struct Pattern(&'static [u8]);
 
 impl Pattern {
-    /// These bytes; none if there is none to repeat.
+    /// A pattern of these bytes; none if there is none to repeat.
     pub fn of(bytes: &'static [u8]) -> Option<Self> {
         (!bytes.is_empty()).then_some(Pattern(bytes))
     }

@@ -32,7 +32,7 @@ pub struct Window<T> {
 pub struct Tally {
     /// Connections that were due.
     pub due: u64,
-    /// Those of them that were due before any connection of their thread had ended. Nothing can end
+    /// Connections that were due before any connection of their thread had ended. Nothing can end
     /// for each of these within the window yet, however well the server keeps up.
     pub due_before_any_ended: u64,
     /// Connections that did all that they could do: a server may end one after fewer requests than
@@ -69,7 +69,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted.
+    /// A tally with nothing counted yet.
     pub fn new() -> Self {
         let histogram = || {
             Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, 3).expect("bounds in order")

@@ -18,7 +18,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Those of a connection that begins now and should have begun at `due`.
+    /// The times of a connection that begins at `now` and should have begun at `due`.
     pub fn of(due: Instant, now: Instant) -> Self {
         Times { due, begun: now, hello: now, asked: now, asked_due: due }
     }

@@ -165,7 +165,7 @@ pub enum Cipher {
     /// AES-128-CBC with HMAC-SHA1 and RSA key transport: `TLS_RSA_WITH_AES_128_CBC_SHA`, in TLS 1.2
     /// only, and by OpenSSL, which offers encrypt-then-MAC (RFC 7366).
     Aes128Sha,
-    /// The same without the offer of encrypt-then-MAC.
+    /// The suite of [`Cipher::Aes128Sha`] without the offer of encrypt-then-MAC.
     Aes128ShaMacFirst,
 }
 
