@@ -22,7 +22,7 @@ pub fn markdown(results: &Results) -> String {
     blocks.join("\n")
 }
 
-/// The same of several results, each below the name of its file.
+/// Shows several results as Markdown, each below the name of its file.
 pub fn markdown_of_files(files: &[(String, Results)]) -> String {
     let named = |(name, results): &(String, Results)| {
         format!("# {}\n\n{}", escape(name), markdown(results))

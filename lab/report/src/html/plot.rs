@@ -148,7 +148,7 @@ fn letters(ticks: &[(f64, String)]) -> f64 {
     ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0) as f64
 }
 
-/// Those of `ticks` whose labels below do not run into each other, the last first.
+/// The ticks whose labels below do not run into each other, the last first.
 pub fn apart_from_each_other(
     ticks: &[(f64, String)],
     x: impl Fn(f64) -> f64,

@@ -154,7 +154,7 @@ impl Ratio {
         words::ratio(self.centre) == words::ratio(1.0)
     }
 
-    /// The other way round.
+    /// The ratio the other way round, with its interval.
     #[must_use]
     pub fn inverse(self) -> Self {
         let ends = self.ends.map(|[low, high]| [1.0 / high, 1.0 / low]);
@@ -199,7 +199,7 @@ pub struct Section<'a> {
 }
 
 impl Section<'_> {
-    /// The one rival of all comparisons, if there is only one.
+    /// The rival of all comparisons, if they have only one.
     pub fn only_rival(&self) -> Option<&str> {
         let mut rivals = self.comparisons.iter().map(Comparison::rival).filter(|r| !r.is_empty());
         let first = rivals.next()?;

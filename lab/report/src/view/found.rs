@@ -121,7 +121,7 @@ impl Chart<'_> {
         table
     }
 
-    /// The same, with its course in a line; `bar` draws a share of one.
+    /// The values in figures, and the course of each trace in a line; `bar` draws a share of one.
     pub fn table_with_courses(&self, bar: fn(f64) -> char) -> Table {
         let mut table = self.table();
         let along = Table::new(&[(&format!("Along {}", self.along), Kind::Words)]);

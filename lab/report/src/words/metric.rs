@@ -123,11 +123,11 @@ pub const SERVER_CPU: Metric = Metric {
     less_is_better: true,
 };
 
-/// The metric that answers it for downloads.
+/// The metric that answers whether acceleration pays for downloads.
 pub const SERVER_CPU_PER_GB: Metric =
     Metric { name: "server_cpu_per_gb", title: "Server CPU per gigabyte", less_is_better: true };
 
-/// The metric that answers it for pages.
+/// The metric that answers whether acceleration pays for pages.
 pub const SERVER_CPU_PER_REQUEST: Metric = Metric {
     name: "server_cpu_per_request",
     title: "Server CPU per request",
@@ -138,7 +138,7 @@ pub const SERVER_CPU_PER_REQUEST: Metric = Metric {
 pub const GOODPUT: Metric =
     Metric { name: "goodput", title: "Gigabits per second of bodies", less_is_better: false };
 
-/// The same where every body has to come within a limit.
+/// Bytes of bodies by time, where every body has to come within a limit.
 pub const GOODPUT_WITHIN: Metric = Metric {
     name: "goodput_within_limit",
     title: "Gigabits per second of bodies, each within the limit",
@@ -177,13 +177,13 @@ pub const LATENCY_P99: Metric = Metric {
     less_is_better: true,
 };
 
-/// The metric that answers it for an algorithm alone.
+/// The metric that answers whether acceleration pays for an algorithm alone.
 pub const OPERATIONS: Metric = Metric {
     name: "operations_per_second",
     title: "Operations per second, one core",
     less_is_better: false,
 };
 
-/// The same in cycles.
+/// The cost of one operation of an algorithm alone, in cycles.
 pub const CYCLES: Metric =
     Metric { name: "cycles_per_operation", title: "Cycles per operation", less_is_better: true };

@@ -88,7 +88,7 @@ impl Scenario {
         self.names().collect::<Vec<_>>().join(", ")
     }
 
-    /// The same, one by one.
+    /// What has a name, one by one: server, version, key, group.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.server.iter().chain(&self.parts).map(String::as_str)
     }
@@ -151,7 +151,7 @@ impl Axis {
     /// All, in the order in which they are told.
     pub const ALL: [Axis; 5] = [Axis::Size, Axis::Mix, Axis::Cores, Axis::Jobs, Axis::Load];
 
-    /// Where `scenario` lies on it.
+    /// Where `scenario` lies on the axis.
     pub fn of(self, scenario: &Scenario) -> Option<u64> {
         match self {
             Axis::Size => scenario.size,
@@ -162,7 +162,7 @@ impl Axis {
         }
     }
 
-    /// What a place on it is called.
+    /// What a place on the axis is called.
     pub fn label(self, at: u64) -> String {
         match self {
             Axis::Size => size(at),
@@ -173,7 +173,7 @@ impl Axis {
         }
     }
 
-    /// The same at a tick or above a column, where little room is.
+    /// What a place on the axis is called at a tick or above a column, where little room is.
     pub fn tick(self, at: u64) -> String {
         match self {
             Axis::Mix | Axis::Load => format!("{at} %"),
@@ -181,7 +181,7 @@ impl Axis {
         }
     }
 
-    /// What it is called.
+    /// What the axis is called.
     pub fn name(self) -> &'static str {
         match self {
             Axis::Size => "size",
