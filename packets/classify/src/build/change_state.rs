@@ -69,7 +69,7 @@ pub(crate) struct Edits {
 }
 
 impl ChangeState {
-    /// Of a forest with this many roots, and no entries yet.
+    /// The state of a forest with this many roots, and no entries yet.
     pub fn of(roots: usize, wide: &Wide) -> Self {
         ChangeState {
             hidings: Hidings::default(),
@@ -88,7 +88,8 @@ impl ChangeState {
         self.hidings.noted.push((hider, (cell, hidden)));
     }
 
-    /// The same for an entry that was inserted after the trees had been built.
+    /// Notes that entries are not listed in the region of a cell, since `hider` hides them there,
+    /// which was inserted after the trees had been built.
     pub fn note_since(&mut self, hider: u32, hidden: impl Iterator<Item = u32>, cell: Cell) {
         let hidden = hidden.map(|hidden| (cell, hidden));
         self.hidings.added.entry(hider).or_default().extend(hidden);
@@ -100,11 +101,11 @@ impl ChangeState {
 struct Hidings {
     /// The hiding entry, the cell and the hidden entry, while trees are built.
     noted: Vec<(u32, (Cell, u32))>,
-    /// The same when they have been built, by hiding entry.
+    /// The cell and the hidden entry when trees have been built, by hiding entry.
     sorted: Vec<(Cell, u32)>,
     /// Where the part of each hiding entry begins, and the end of all.
     starts: Vec<usize>,
-    /// The same for entries that were inserted since.
+    /// The cell and the hidden entry, by hiding entry, for those that were inserted since.
     added: HashMap<u32, Vec<(Cell, u32)>>,
 }
 

@@ -40,7 +40,7 @@ impl Wide {
         Wide { fields: wide.take(FIELDS_MAX).map(|(_, pieces)| pieces.clone()).collect() }
     }
 
-    /// Which of them an entry fixes, one bit for each.
+    /// Which of the wide fields an entry fixes, one bit for each.
     pub fn fixed(&self, encoded: &Encoded, id: u32) -> u32 {
         let known = encoded.known(id);
         let is_fixed = |pieces: &Vec<Piece>| {

@@ -126,7 +126,8 @@ impl Forest {
         self.set_list(encoded, root, &others, usize::MAX)
     }
 
-    /// The same with entries that stand in trees from now on.
+    /// Takes the entries of a rule out of the list of a root, since they stand in trees from now
+    /// on.
     pub(super) fn delist_to_trees(
         &mut self,
         encoded: &Encoded,

@@ -421,7 +421,7 @@ impl Iterator for Cells {
 }
 
 impl Region {
-    /// Where all keys come, of so many words.
+    /// The region of all keys, of so many words.
     pub fn all(words: usize) -> Self {
         Region { known: vec![0; words], values: vec![0; words] }
     }

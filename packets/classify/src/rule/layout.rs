@@ -91,12 +91,14 @@ impl Layout {
         Layout { fields: tuple(4, 12, 20, 9) }
     }
 
-    /// The same five of a packet that begins with an IPv6 header without extensions.
+    /// Source, destination, source port, destination port and protocol, in a packet that begins
+    /// with an IPv6 header without extensions.
     pub fn ipv6() -> Self {
         Layout { fields: tuple(16, 8, 40, 6) }
     }
 
-    /// That of rules whose addresses have so many bytes; of IPv4 where no rule settles it.
+    /// The layout of rules whose addresses have so many bytes; that of IPv4 where no rule settles
+    /// it.
     pub(super) fn of_addresses(bytes: Option<usize>) -> Self {
         if bytes == Some(16) { Self::ipv6() } else { Self::ipv4() }
     }

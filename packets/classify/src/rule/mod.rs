@@ -248,8 +248,8 @@ impl RuleSet {
         self.by_strength().into_iter().map(|index| &self.rules[index as usize])
     }
 
-    /// The same rules, the strongest first and all in one category. The result of each is its place
-    /// among them, counted from 1, and the default is 0: so lookups tell which rule they met.
+    /// A copy of the rules, the strongest first and all in one category. The result of each is its
+    /// place among them, counted from 1, and the default is 0: so lookups tell which rule they met.
     pub fn numbered(&self) -> RuleSet {
         let numbered =
             |(rule, place): (&Rule, u32)| Rule { categories: 1, result: place, ..rule.clone() };

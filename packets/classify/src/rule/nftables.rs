@@ -38,9 +38,9 @@ enum Place {
 /// Which packets come to a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
-    /// Those with addresses of so many bytes.
+    /// Packets with addresses of so many bytes.
     Of(usize),
-    /// Those of both versions of IP.
+    /// Packets of both versions of IP.
     Both,
     /// Frames of bridges and others.
     Other,

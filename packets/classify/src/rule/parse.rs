@@ -145,7 +145,7 @@ impl<'a> Cursor<'a> {
         if self.take(wanted) { Ok(()) } else { Err(self.expected(format!("\"{wanted}\""))) }
     }
 
-    /// Nothing but space may follow.
+    /// Makes sure that nothing but space follows.
     pub(super) fn end(&mut self) -> Result<(), ParseError> {
         self.skip_space();
         if self.rest().is_empty() { Ok(()) } else { Err(self.expected("the end of the line")) }

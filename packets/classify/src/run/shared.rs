@@ -67,7 +67,7 @@ pub(crate) struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// All of these words.
+    /// All of `words`.
     #[inline]
     pub fn of(words: &'a [u64]) -> Self {
         Chunks { start: NonNull::from(words).cast(), words: words.len(), lender: PhantomData }

@@ -37,7 +37,7 @@ pub(crate) const fn rank_of(verdict: u64) -> u32 {
 }
 
 impl Entry {
-    /// Nothing is to be found: a leaf of the miss chunk.
+    /// An entry where nothing is to be found: a leaf of the miss chunk.
     pub const EMPTY: Entry = Entry((NOTHING as u64) << RANK_SHIFT);
 
     /// A leaf of `count` chunks, if so many can be.
