@@ -155,9 +155,9 @@ for path in sys.argv[1:]: ctypes.CDLL(path)
 print(error())
 ";
     let counters = tempfile::tempdir().expect("a temporary directory");
-    let [crypto, last] =
-        ["libcrypto.so.3", "libresolv.so.2"].map(|name| system_libraries().join(name));
-    let Some(output) = python(counters.path(), PROGRAM, &[&crypto, &last]) else { return };
+    let crypto = system_libraries().join("libcrypto.so.3");
+    let last = Path::new("libresolv.so.2");
+    let Some(output) = python(counters.path(), PROGRAM, &[&crypto, last]) else { return };
     assert_eq!(text(&output.stdout), "None\n", "{}", text(&output.stderr));
 }
 
