@@ -1,7 +1,7 @@
 //! The rooms of algorithms that run one job per lane, and keys that live in rooms.
 //!
 //! Every algorithm has one list of its rooms, by [`widelane_cpu::choice!`], in the file that calls
-//! its kernels. That of all curves stands here.
+//! its kernels. The list that RSA and all curves share stands here.
 
 use widelane_cpu::{Policy, choice};
 use widelane_kernels::lanes::Ifma512x8;
@@ -32,7 +32,7 @@ choice! { $
 impl Wide {
     /// The rooms that count, of those that the machine has and `policy` leaves open, narrowest
     /// first: `fma256` has as many lanes as `ifma256` and is slower, and counts only without IFMA.
-    fn counting(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
+    pub(crate) fn counting(policy: &Policy) -> impl Iterator<Item = Self> + use<> {
         let has_ifma = |room: &Wide| !matches!(room, Wide::Fma256(_));
         let any_has_ifma = Wide::open(policy).any(|room| has_ifma(&room));
         Wide::open(policy).rev().filter(move |room| has_ifma(room) == any_has_ifma)

@@ -40,28 +40,20 @@ mod lanes;
 mod public;
 mod single;
 
-use widelane_cpu::{Policy, Room, choice};
-use widelane_kernels::lanes::{Fma256x4, Ifma256x4, Ifma512x8};
+use widelane_cpu::{Policy, Room};
+use widelane_kernels::lanes::Ifma512x8;
 use widelane_kernels::mont::Batches;
+
+use crate::choice::{Choice, Wide};
 
 pub use key::{Components, KeyError, KeySize, PrivateKey};
 pub use public::PublicKey;
 
-choice! { $
-    /// The rooms that have kernels for the private operation.
-    enum Fast without portable by in_fast {
-        Ifma512 => widelane_kernels::lanes::Ifma512x8,
-        Ifma256 => widelane_kernels::lanes::Ifma256x4,
-        Fma256 => widelane_kernels::lanes::Fma256x4
-    }
-}
-
-/// How many kernels the rooms have together.
-const KERNELS_MAX: usize =
-    Ifma512x8::KERNELS.len() + Ifma256x4::KERNELS.len() + Fma256x4::KERNELS.len();
+/// How many kernels the rooms have together, at most: none has more than this one.
+const KERNELS_MAX: usize = Wide::ROOMS.len() * Ifma512x8::KERNELS.len();
 
 /// The rooms that RSA has, best first.
-pub const ROOMS: &[Room] = &[Room::Ifma512, Room::Ifma256, Room::Fma256, Room::Portable];
+pub const ROOMS: &[Room] = Choice::ROOMS;
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -103,7 +95,7 @@ pub struct Rsa {
 /// lanes. [`Rsa::kernels`] has those that machine and policy leave open.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    room: Fast,
+    room: Wide,
     lanes: usize,
 }
 
@@ -114,23 +106,17 @@ impl<'a> PrivateJob<'a> {
     }
 }
 
-impl Fast {
-    /// How many jobs cost no more than one, kernel by kernel.
-    fn kernels(self) -> &'static [usize] {
-        in_fast!(self, |_room, L| L::KERNELS)
-    }
-}
-
 impl Rsa {
     /// Chooses the rooms that the machine has and `policy` leaves open: those with IFMA, or
     /// otherwise that without.
     #[must_use]
     pub fn choose(policy: &Policy) -> Self {
-        let has_lanes = |room: &Fast| room.kernels().len() > 1;
-        let has_any = Fast::open(policy).any(|room| has_lanes(&room));
-        let chosen = Fast::open(policy).rev().filter(|room| !has_any || has_lanes(room));
-        let of_room = |room: Fast| room.kernels().iter().map(move |&lanes| Kernel { room, lanes });
-        let mut kernels: Vec<_> = chosen.flat_map(of_room).collect();
+        let mut kernels = Vec::new();
+        for room in Wide::counting(policy) {
+            let lanes_of_kernels = in_wide!(room, |_room, L| L::KERNELS);
+            kernels.extend(lanes_of_kernels.iter().map(|&lanes| Kernel { room, lanes }));
+        }
+        assert!(kernels.len() <= KERNELS_MAX, "a room has more kernels than `KERNELS_MAX` counts");
         kernels.sort_by_key(|kernel| kernel.lanes);
         Rsa { kernels: std::array::from_fn(|index| kernels.get(index).copied()) }
     }
@@ -189,7 +175,7 @@ impl Kernel {
     /// Executes the jobs as [`Rsa::private_batch`] does, all of them by this kernel: more jobs than
     /// [`lanes`](Self::lanes), or jobs of several key sizes, make several batches.
     pub fn private_batch(&self, jobs: &mut [PrivateJob<'_>]) {
-        in_fast!(self.room, |room, L| lanes::private::<L>(room, self.lanes, jobs))
+        in_wide!(self.room, |room, L| lanes::private::<L>(room, self.lanes, jobs))
     }
 
     /// Whether `result` is what the private operation makes of `input`, by the public operation.
@@ -198,7 +184,7 @@ impl Kernel {
     /// Secrets: the result. The time tells whether it is below the modulus, nothing else.
     #[must_use]
     pub fn confirms(&self, key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
-        in_fast!(self.room, |room, L| lanes::confirms::<L>(room, key, input, result))
+        in_wide!(self.room, |room, L| lanes::confirms::<L>(room, key, input, result))
     }
 }
 

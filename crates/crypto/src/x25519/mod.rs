@@ -155,8 +155,13 @@ impl<'a> DeriveJob<'a> {
 
 impl X25519 {
     /// The rooms there are, best first.
-    pub const ROOMS: &'static [Room] =
-        &[Room::Ifma512, Room::Ifma256, Room::Fma256, Room::Adx, Room::Portable];
+    pub const ROOMS: &'static [Room] = &{
+        let mut rooms = [Room::Portable; Choice::ROOMS.len() + 1];
+        let (wide, narrow) = rooms.split_at_mut(Choice::WIDE_ROOMS.len());
+        wide.copy_from_slice(Choice::WIDE_ROOMS);
+        narrow[0] = Room::Adx;
+        rooms
+    };
 
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]
