@@ -213,7 +213,13 @@ impl Context for CbcHmac {
     ];
 
     fn gains(algorithm: Algorithm) -> bool {
-        super::cbc_hmac(algorithm).room() == Room::Vaes512
+        match super::cbc_hmac(algorithm).room() {
+            Room::Vaes512 => true,
+            Room::Vaes256 | Room::Aesni | Room::Portable => false,
+            // AES-CBC has no such room.
+            Room::Shani | Room::Adx | Room::Avx2 | Room::Fma256 | Room::Ifma256 => false,
+            Room::Avx512 | Room::Ifma512 | Room::Vbmi512 => false,
+        }
     }
 
     fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {

@@ -121,7 +121,10 @@ impl Context for ChaCha {
             Room::Ifma512 => true,
             // With AVX-512, OpenSSL uses it whatever our policy is.
             Room::Avx2 => !Room::Avx512.is_supported(),
-            _ => false,
+            Room::Ifma256 | Room::Avx512 | Room::Portable => false,
+            // ChaCha20-Poly1305 has no such room.
+            Room::Aesni | Room::Shani | Room::Adx | Room::Fma256 => false,
+            Room::Vaes256 | Room::Vaes512 | Room::Vbmi512 => false,
         }
     }
 

@@ -241,7 +241,13 @@ impl Context for Gcm {
     ];
 
     fn gains(algorithm: Algorithm) -> bool {
-        matches!(super::aead(algorithm).room(), Room::Vaes512 | Room::Vaes256)
+        match super::aead(algorithm).room() {
+            Room::Vaes512 | Room::Vaes256 => true,
+            Room::Aesni | Room::Portable => false,
+            // AES-GCM has no such room.
+            Room::Shani | Room::Adx | Room::Avx2 | Room::Fma256 | Room::Ifma256 => false,
+            Room::Avx512 | Room::Ifma512 | Room::Vbmi512 => false,
+        }
     }
 
     fn new(delegate: Arc<Delegate>, kind: CipherKind, algorithm: Algorithm) -> Self {
