@@ -8,7 +8,7 @@
 use widelane_kernels::hash::{self, compress, compress_digests};
 use widelane_kernels::registers::Register;
 use widelane_kernels::sha2::Sha512;
-use widelane_kernels::words::{Avx2x4, Avx512x8, LANES_MAX, Words};
+use widelane_kernels::words::{LANES_MAX, Words};
 use widelane_secret::wipe;
 
 use super::kernel::{Function, LaneRoom, State, put_state, state_of, wipe_states};
@@ -28,12 +28,14 @@ impl Hash {
 
     /// How many messages there can be that fill a block behind another one.
     fn few_width(&self) -> usize {
-        match (self.rooms.function, self.rooms.lanes) {
-            (Function::Sha512, LaneRoom::Avx512(_)) => Avx512x8::LANES,
-            (Function::Sha512, LaneRoom::Avx2(_)) => Avx2x4::LANES,
-            // SHA-1 and SHA-256 have lanes for more messages than these are.
-            _ => 2,
-        }
+        self.few_lanes(FEW_MAX).map_or(2, |lanes| in_words!(lanes, |_room, by| by::Of64::LANES))
+    }
+
+    /// The room whose lanes take less time for so many messages than single messages do. SHA-1 and
+    /// SHA-256 have lanes for more messages than these are.
+    fn few_lanes(&self, messages: usize) -> Option<LaneRoom> {
+        let pays = self.rooms.function == Function::Sha512 && messages >= self.rooms.lanes_min();
+        self.rooms.lanes.filter(|_| pays)
     }
 
     /// Whether a message of so many bytes is one block with its padding.
@@ -68,14 +70,11 @@ impl Hash {
         states.fill(*self.initial());
         let width = self.few_width();
         for (states, blocks) in states.chunks_mut(width).zip(blocks.chunks(width)) {
-            match (self.rooms.function, self.rooms.lanes) {
-                (Function::Sha512, LaneRoom::Avx512(room)) if self.pays(blocks.len()) => {
-                    blocks_in_lanes::<Sha512, Avx512x8>(room, states, blocks);
-                }
-                (Function::Sha512, LaneRoom::Avx2(room)) if self.pays(blocks.len()) => {
-                    blocks_in_lanes::<Sha512, Avx2x4>(room, states, blocks);
-                }
-                _ => {
+            match self.few_lanes(blocks.len()) {
+                Some(lanes) => in_words!(lanes, |room, by| {
+                    blocks_in_lanes::<Sha512, by::Of64>(room, states, blocks);
+                }),
+                None => {
                     for (states, blocks) in states.chunks_mut(2).zip(blocks.chunks(2)) {
                         self.compress_two(states, blocks);
                     }
@@ -83,11 +82,6 @@ impl Hash {
             }
         }
         wipe(blocks.as_flattened_mut());
-    }
-
-    /// Whether lanes take less time for so many messages than single messages do.
-    fn pays(&self, messages: usize) -> bool {
-        messages >= self.rooms.lanes_min()
     }
 
     /// The tags of short messages with these keys. What the blocks hold then is for the caller to
@@ -101,14 +95,11 @@ impl Hash {
         let width = self.few_width();
         let chunks = keys.chunks(width).zip(blocks.chunks_mut(width)).zip(tags.chunks_mut(width));
         for ((keys, blocks), tags) in chunks {
-            match (self.rooms.function, self.rooms.lanes) {
-                (Function::Sha512, LaneRoom::Avx512(room)) if self.pays(keys.len()) => {
-                    tags_in_lanes::<Sha512, Avx512x8>(room, self, keys, blocks, tags);
-                }
-                (Function::Sha512, LaneRoom::Avx2(room)) if self.pays(keys.len()) => {
-                    tags_in_lanes::<Sha512, Avx2x4>(room, self, keys, blocks, tags);
-                }
-                _ => {
+            match self.few_lanes(keys.len()) {
+                Some(lanes) => in_words!(lanes, |room, by| {
+                    tags_in_lanes::<Sha512, by::Of64>(room, self, keys, blocks, tags);
+                }),
+                None => {
                     let pairs = keys.chunks(2).zip(blocks.chunks_mut(2)).zip(tags.chunks_mut(2));
                     pairs.for_each(|((keys, blocks), tags)| self.tags_of_two(keys, blocks, tags));
                 }

@@ -7,7 +7,7 @@ use widelane_kernels::registers::{Register, Word};
 use widelane_kernels::sha1::{self, SHA1, Sha1};
 use widelane_kernels::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
 use widelane_kernels::text::Text;
-use widelane_kernels::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Words};
+use widelane_kernels::words::{Avx2x1, Words};
 use widelane_secret::wipe;
 
 use super::Algorithm;
@@ -84,10 +84,19 @@ choice! { $
 }
 
 choice! { $
-    /// The room for many messages at once; `portable` takes one after the other.
-    pub(super) enum LaneRoom {
-        Avx512, Avx2, Portable
+    /// The room for many messages at once, with lanes of 32 bits and of 64.
+    pub(super) enum LaneRoom without portable by in_words {
+        Avx512 => crate::digest::kernel::avx512,
+        Avx2 => crate::digest::kernel::avx2
     }
+}
+
+pub(super) mod avx512 {
+    pub(crate) use widelane_kernels::words::{Avx512x8 as Of64, Avx512x16 as Of32};
+}
+
+pub(super) mod avx2 {
+    pub(crate) use widelane_kernels::words::{Avx2x4 as Of64, Avx2x8 as Of32};
 }
 
 /// A function in the rooms chosen for it.
@@ -95,16 +104,17 @@ choice! { $
 pub(super) struct Rooms {
     pub(super) function: Function,
     single: Single,
-    pub(super) lanes: LaneRoom,
+    /// Without it, messages come one after the other.
+    pub(super) lanes: Option<LaneRoom>,
 }
 
 impl Rooms {
     pub(super) fn new(function: Function, policy: &Policy) -> Self {
         let has = |single: &Single| function.rooms().contains(&single.room());
         let single = Single::open(policy).find(has).unwrap_or(Single::Portable(()));
-        let lanes = match (function, single, LaneRoom::new(policy)) {
+        let lanes = match (function, single, LaneRoom::open(policy).next()) {
             // Eight lanes of SHA-256 without rotations are no faster than the SHA extensions.
-            (Function::Sha256, Single::Shani(_), LaneRoom::Avx2(_)) => LaneRoom::Portable(()),
+            (Function::Sha256, Single::Shani(_), Some(LaneRoom::Avx2(_))) => None,
             (.., lanes) => lanes,
         };
         Rooms { function, single, lanes }
@@ -115,16 +125,14 @@ impl Rooms {
     }
 
     pub(super) fn lane_room(self) -> Option<Room> {
-        Some(self.lanes.room()).filter(|room| *room != Room::Portable)
+        self.lanes.map(LaneRoom::room)
     }
 
     pub(super) fn width(self) -> usize {
-        match (self.function, self.lanes) {
-            (_, LaneRoom::Portable(())) => 1,
-            (Function::Sha512, LaneRoom::Avx512(_)) => Avx512x8::LANES,
-            (Function::Sha512, LaneRoom::Avx2(_)) => Avx2x4::LANES,
-            (_, LaneRoom::Avx512(_)) => Avx512x16::LANES,
-            (_, LaneRoom::Avx2(_)) => Avx2x8::LANES,
+        let Some(lanes) = self.lanes else { return 1 };
+        match self.function {
+            Function::Sha1 | Function::Sha256 => in_words!(lanes, |_room, by| by::Of32::LANES),
+            Function::Sha512 => in_words!(lanes, |_room, by| by::Of64::LANES),
         }
     }
 
@@ -132,7 +140,7 @@ impl Rooms {
     /// as measured (docs/design/hashes.md).
     pub(super) fn lanes_min(self) -> usize {
         match (self.function, self.single, self.lanes) {
-            (Function::Sha1, Single::Shani(_), LaneRoom::Avx512(_)) => 5,
+            (Function::Sha1, Single::Shani(_), Some(LaneRoom::Avx512(_))) => 5,
             (_, Single::Shani(_), _) => 8,
             (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable(()), _) => 3,
         }
@@ -147,7 +155,7 @@ impl Rooms {
     /// hash them first, as measured; nothing if no lanes do both.
     pub(super) fn abreast_min(self) -> Option<usize> {
         match (self.function, self.single, self.lanes) {
-            (Function::Sha512, ..) | (.., LaneRoom::Avx2(_) | LaneRoom::Portable(())) => None,
+            (Function::Sha512, ..) | (.., Some(LaneRoom::Avx2(_)) | None) => None,
             (Function::Sha1, Single::Shani(_), _) => Some(4),
             (Function::Sha256, Single::Shani(_), _) => Some(6),
             (_, Single::Avx512(_) | Single::Avx2(_) | Single::Portable(()), _) => Some(2),

@@ -10,10 +10,10 @@ use std::borrow::BorrowMut;
 use widelane_kernels::hash::{self, compress, compress_digests};
 use widelane_kernels::sha1::Sha1;
 use widelane_kernels::sha2::{Sha256, Sha512};
-use widelane_kernels::words::{Avx2x4, Avx2x8, Avx512x8, Avx512x16, LANES_MAX, Words};
+use widelane_kernels::words::{LANES_MAX, Words};
 use widelane_secret::wipe;
 
-use super::kernel::{Function, LaneRoom, Rooms, State, put_state, state_of, wipe_states};
+use super::kernel::{Function, LaneRoom, State, put_state, state_of, wipe_states};
 use super::{BLOCK_BYTES_MAX, Digest, Hash};
 
 /// A message, what came before it, and where its digest goes.
@@ -35,18 +35,18 @@ type Jobs<'i, 'a> = &'i mut dyn ExactSizeIterator<Item = Job<'a>>;
 
 /// Executes all jobs.
 pub(super) fn run(hash: &Hash, jobs: Jobs<'_, '_>) {
-    let Rooms { function, lanes, .. } = hash.rooms;
-    match (function, lanes) {
-        _ if jobs.len() < hash.rooms.lanes_min() => finish(hash, jobs.map(|job| alone(hash, job))),
-        (Function::Sha1, LaneRoom::Avx512(room)) => fill::<Sha1, Avx512x16>(room, hash, jobs),
-        (Function::Sha256, LaneRoom::Avx512(room)) => {
-            fill::<Sha256, Avx512x16>(room, hash, jobs);
+    let worthwhile = |_: &LaneRoom| jobs.len() >= hash.rooms.lanes_min();
+    let Some(lanes) = hash.rooms.lanes.filter(worthwhile) else {
+        return finish(hash, jobs.map(|job| alone(hash, job)));
+    };
+    match hash.rooms.function {
+        Function::Sha1 => in_words!(lanes, |room, by| fill::<Sha1, by::Of32>(room, hash, jobs)),
+        Function::Sha256 => {
+            in_words!(lanes, |room, by| fill::<Sha256, by::Of32>(room, hash, jobs))
         }
-        (Function::Sha512, LaneRoom::Avx512(room)) => fill::<Sha512, Avx512x8>(room, hash, jobs),
-        (Function::Sha1, LaneRoom::Avx2(room)) => fill::<Sha1, Avx2x8>(room, hash, jobs),
-        (Function::Sha256, LaneRoom::Avx2(room)) => fill::<Sha256, Avx2x8>(room, hash, jobs),
-        (Function::Sha512, LaneRoom::Avx2(room)) => fill::<Sha512, Avx2x4>(room, hash, jobs),
-        (_, LaneRoom::Portable(())) => finish(hash, jobs.map(|job| alone(hash, job))),
+        Function::Sha512 => {
+            in_words!(lanes, |room, by| fill::<Sha512, by::Of64>(room, hash, jobs))
+        }
     }
 }
 

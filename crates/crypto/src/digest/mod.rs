@@ -21,8 +21,11 @@
 //! assert_eq!(digests[1], hash.digest(b"another"));
 //! ```
 
-mod few;
+// Its macros are in scope from here on.
+#[macro_use]
 mod kernel;
+
+mod few;
 mod lanes;
 
 use std::fmt;
@@ -91,7 +94,7 @@ impl Algorithm {
 
     /// The rooms for many messages at once, best first.
     pub const fn lane_rooms(self) -> &'static [Room] {
-        LaneRoom::WIDE_ROOMS
+        LaneRoom::ROOMS
     }
 
     const fn function(self) -> Function {
