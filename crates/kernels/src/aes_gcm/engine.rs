@@ -1,14 +1,29 @@
 //! The algorithm of AES-GCM, written once for all rooms with AES instructions.
 //!
-//! A room brings a *row* (`BLOCKS` blocks in a register) with its operations, and this macro makes
-//! of them what the room offers. A chunk of `ROWS` rows is encrypted while another one is hashed:
+//! A room brings a *row* (`BLOCKS` blocks in a register) with its operations, from which this macro
+//! makes what the room offers. A chunk of `ROWS` rows is encrypted while another one is hashed:
 //! the AES rounds and the carry-less multiplications keep different units busy.
 //!
-//! This is a macro rather than generic code (as over `lanes`) because generic functions have to be
-//! inlined whole into the one body that enables the features of the room. The assembly of a chunk,
-//! whose registers are of the room's class, would then be behind a function that gets its rows in
-//! memory unless it is inlined, too. Here every function enables the features of its room, and the
-//! compiler decides what is inlined.
+//! This is a macro, and not generic code over a register as in [`registers`](crate::registers),
+//! because of the assembly of a chunk: the class of its operands, its template and the list of
+//! `#[target_feature]` are text, which stable Rust takes from no type parameter. So each room needs
+//! a text of its own, in a function that enables its features, and such a function cannot be
+//! `#[inline(always)]`: where LLVM did not inline it into generic code, sixteen rows would go
+//! through memory for each chunk. Here every function enables the features of its room, and LLVM
+//! inlines all that take or return rows, except `store_part` in the narrow rooms, which runs once
+//! per message. Nothing enforces that; `crypto/tests/leftovers` finds what room `vaes512`, which
+//! clears no stack behind a message, would then leave there.
+//!
+//! A room calls `engine!` and defines, beside it:
+//!
+//! - by `rows!`: the row and its size, and what instructions do to it; by `parts_by_words!`, or by
+//!   hand where there are masks, loads and stores of a part of a row;
+//! - by `ghash!`, and `three_products!` or `four_products!`: the powers of the hash key, and
+//!   products;
+//! - by `chunks!`, or by hand as `vaes512` does: `chunks`, `begin` and `known_row`;
+//! - by hand: `SPILLS` and `SPILLED_WORDS`, `reverse`, `count_row`, `wrapped`, and what moves
+//!   blocks between rows and elements: `all_of_row`, `first_of_row`, `last_of_row`, `sum_of_row`,
+//!   and `first_block` and `last_block` for `parts_by_words!`.
 //!
 //! Each position in a row is a strand of its own while chunks are hashed: the strands advance by
 //! H^`BLOCKS` from row to row and come together at the end only.
