@@ -184,7 +184,10 @@ fn fold<L: Lanes>(low: [L; 5], high: [L; 5]) -> [L; 5] {
 /// one of two shifts again; a rotation, of numbers below 2^60, it leaves as it is.
 #[inline(always)]
 fn fold_soon<L: Lanes>(low: [L; 5], high: [L; 5]) -> [L; 5] {
-    each(low, high, |low, high| low.add(high).add(high.add(high).add(high.rotate_left(4))))
+    each(low, high, |low, high| {
+        let times_16 = high.shl(4).or(high.shr(u64::BITS - 4));
+        low.add(high).add(high.add(high).add(times_16))
+    })
 }
 
 /// By double-precision numbers. Both halves of a product come together, as multiples of 2^51 and

@@ -59,12 +59,6 @@ pub trait Lanes: Register<Word = u64> {
     /// The low 64 bits of the product. Three steps on some machines.
     fn mul(self, other: Self) -> Self;
 
-    /// Each word rotated left by `bits`, neither 0 nor 64.
-    #[inline(always)]
-    fn rotate_left(self, bits: u32) -> Self {
-        self.shl(bits).or(self.shr(u64::BITS - bits))
-    }
-
     /// Each word shifted right by `bits` < 64, its top bit coming in.
     fn shr_signed(self, bits: u32) -> Self;
 

@@ -41,7 +41,6 @@ impl<L: Lanes> Task<L> for Everything<'_> {
             ("xor", x.xor(y)),
             ("shl", x.shl(13)),
             ("shr", x.shr(51)),
-            ("rotate_left", x.rotate_left(4)),
             ("shr_signed", x.shr_signed(52)),
             ("madd52lo", z.madd52lo(x, y)),
             ("madd52hi", z.madd52hi(x, y)),

@@ -11,7 +11,10 @@
 //! them that is *not* inlined there would call every single instruction as a function; a closure
 //! given to a function of the standard library (`array::map`, `Option::map`) easily is one. Code
 //! that shall exist only once (a multiplication, a loop of squarings) is a [`Task`] of its own and
-//! is reached by another `call`.
+//! is reached by another `call`. There are two more ways in:
+//! [`Lanes::enter`](crate::lanes::Lanes::enter) begins a kernel where products need a control
+//! register set, and [`Words::call_and_wipe`](crate::words::Words::call_and_wipe) clears registers
+//! and stack behind each task.
 
 // Its macros are in scope from here on.
 #[macro_use]
