@@ -726,7 +726,7 @@ mod tests {
         let args = args("--quick --group x25519");
         let scenarios = args.handshakes();
         assert!(scenarios.iter().all(|scenario| scenario.version == TlsVersion::Tls13));
-        let what = scenarios.iter().map(|it| it.load.map_or(Err(it.connections), Ok));
+        let what = scenarios.iter().map(|it| it.load.ok_or(it.connections));
         assert_eq!(what.collect::<Vec<_>>(), [Err(1), Err(200), Ok(30), Ok(60)]);
         assert_eq!(args.keys(&scenarios), [[Key::EcdsaP256], [Key::Rsa(2048)]]);
         assert_eq!(args.keys(&args.downloads()), [[Key::Rsa(2048)]]);
