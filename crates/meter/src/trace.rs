@@ -86,7 +86,7 @@ pub enum TraceError {
     #[error("cannot read or write the recording")]
     Io(#[from] std::io::Error),
     /// A line is no sample.
-    #[error("this is no whole recording of `widelane power`")]
+    #[error("a line of the recording is no sample; give a whole file that `--csv` wrote")]
     Csv(#[from] csv::Error),
 }
 
