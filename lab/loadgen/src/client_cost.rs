@@ -18,39 +18,39 @@ use rustls::crypto::{self, ActiveKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved, SupportedCipherSuite, Tls13CipherSuite};
 
 /// X25519 with one key pair.
-pub static X25519_REUSED: Reused = Reused {
+pub static X25519_REUSED: Reused<OnCurve> = Reused {
     name: NamedGroup::X25519,
-    pair: LazyLock::new(|| Pair::generate(PrivateKey::generate(&X25519))),
+    pair: LazyLock::new(|| OnCurve::generate(PrivateKey::generate(&X25519))),
 };
 
 /// P-256 with one key pair.
-pub static SECP256R1_REUSED: Reused = Reused {
+pub static SECP256R1_REUSED: Reused<OnCurve> = Reused {
     name: NamedGroup::secp256r1,
-    pair: LazyLock::new(|| Pair::generate(PrivateKey::generate(&ECDH_P256))),
+    pair: LazyLock::new(|| OnCurve::generate(PrivateKey::generate(&ECDH_P256))),
 };
 
 /// P-384 with one key pair.
-pub static SECP384R1_REUSED: Reused = Reused {
+pub static SECP384R1_REUSED: Reused<OnCurve> = Reused {
     name: NamedGroup::secp384r1,
-    pair: LazyLock::new(|| Pair::generate(PrivateKey::generate(&ECDH_P384))),
+    pair: LazyLock::new(|| OnCurve::generate(PrivateKey::generate(&ECDH_P384))),
 };
 
 /// P-521 with one key pair.
-pub static SECP521R1_REUSED: Reused = Reused {
+pub static SECP521R1_REUSED: Reused<OnCurve> = Reused {
     name: NamedGroup::secp521r1,
-    pair: LazyLock::new(|| Pair::generate(PrivateKey::generate(&ECDH_P521))),
+    pair: LazyLock::new(|| OnCurve::generate(PrivateKey::generate(&ECDH_P521))),
 };
 
 /// ML-KEM-768 with one key pair.
-pub static ML_KEM_768_REUSED: ReusedKem = ReusedKem {
+pub static ML_KEM_768_REUSED: Reused<OfMlKem> = Reused {
     name: NamedGroup::MLKEM768,
-    pair: LazyLock::new(|| KemPair::generate(DecapsulationKey::generate(&ML_KEM_768))),
+    pair: LazyLock::new(|| OfMlKem::generate(DecapsulationKey::generate(&ML_KEM_768))),
 };
 
 /// ML-KEM-1024 with one key pair.
-pub static ML_KEM_1024_REUSED: ReusedKem = ReusedKem {
+pub static ML_KEM_1024_REUSED: Reused<OfMlKem> = Reused {
     name: NamedGroup::MLKEM1024,
-    pair: LazyLock::new(|| KemPair::generate(DecapsulationKey::generate(&ML_KEM_1024))),
+    pair: LazyLock::new(|| OfMlKem::generate(DecapsulationKey::generate(&ML_KEM_1024))),
 };
 
 /// `TLS_AES_256_GCM_SHA384`.
@@ -66,31 +66,78 @@ pub static TLS13_CHACHA20_POLY1305_SHA256: LazyLock<SupportedCipherSuite> =
     LazyLock::new(|| keyed_once(suites::TLS13_CHACHA20_POLY1305_SHA256, &SHA256));
 
 /// A group in which this process makes one key pair.
-pub struct Reused {
+pub struct Reused<P> {
     name: NamedGroup,
-    pair: LazyLock<Result<Arc<Pair>, Unspecified>>,
+    pair: LazyLock<Result<Arc<P>, Unspecified>>,
 }
 
-struct Pair {
+/// A key pair that can be used more than once.
+pub trait Pair: Send + Sync + 'static {
+    /// What the client sends of it.
+    fn share(&self) -> &[u8];
+
+    /// The secret that it shares with a server that has answered by `peer`.
+    fn agree(&self, peer: &[u8]) -> Result<SharedSecret, Unspecified>;
+}
+
+/// A key pair on a curve.
+pub struct OnCurve {
     private: PrivateKey,
     public: agreement::PublicKey,
 }
 
-impl Pair {
+/// A key pair of ML-KEM.
+pub struct OfMlKem {
+    private: DecapsulationKey<AlgorithmId>,
+    public: Vec<u8>,
+}
+
+impl OnCurve {
     fn generate(private: Result<PrivateKey, Unspecified>) -> Result<Arc<Self>, Unspecified> {
         let private = private?;
         let public = private.compute_public_key()?;
-        Ok(Arc::new(Pair { private, public }))
+        Ok(Arc::new(OnCurve { private, public }))
     }
 }
 
-impl fmt::Debug for Reused {
+impl Pair for OnCurve {
+    fn share(&self) -> &[u8] {
+        self.public.as_ref()
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<SharedSecret, Unspecified> {
+        let peer = agreement::UnparsedPublicKey::new(self.private.algorithm(), peer);
+        agreement::agree(&self.private, peer, Unspecified, |secret| Ok(secret.into()))
+    }
+}
+
+impl OfMlKem {
+    fn generate(
+        private: Result<DecapsulationKey<AlgorithmId>, Unspecified>,
+    ) -> Result<Arc<Self>, Unspecified> {
+        let private = private?;
+        let public = private.encapsulation_key()?.key_bytes()?.as_ref().to_vec();
+        Ok(Arc::new(OfMlKem { private, public }))
+    }
+}
+
+impl Pair for OfMlKem {
+    fn share(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn agree(&self, peer: &[u8]) -> Result<SharedSecret, Unspecified> {
+        self.private.decapsulate(peer.into()).map(|secret| SharedSecret::from(secret.as_ref()))
+    }
+}
+
+impl<P> fmt::Debug for Reused<P> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:?}, one key pair", self.name)
     }
 }
 
-impl SupportedKxGroup for Reused {
+impl<P: Pair> SupportedKxGroup for Reused<P> {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         match &*self.pair {
             Ok(pair) => Ok(Box::new(Exchange { name: self.name, pair: Arc::clone(pair) })),
@@ -104,84 +151,18 @@ impl SupportedKxGroup for Reused {
 }
 
 /// One use of the pair.
-struct Exchange {
+struct Exchange<P> {
     name: NamedGroup,
-    pair: Arc<Pair>,
+    pair: Arc<P>,
 }
 
-impl ActiveKeyExchange for Exchange {
+impl<P: Pair> ActiveKeyExchange for Exchange<P> {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
-        let algorithm = self.pair.private.algorithm();
-        let peer = agreement::UnparsedPublicKey::new(algorithm, peer);
-        let misbehaved = Error::from(PeerMisbehaved::InvalidKeyShare);
-        agreement::agree(&self.pair.private, peer, misbehaved, |secret| Ok(secret.into()))
+        self.pair.agree(peer).map_err(|Unspecified| PeerMisbehaved::InvalidKeyShare.into())
     }
 
     fn pub_key(&self) -> &[u8] {
-        self.pair.public.as_ref()
-    }
-
-    fn group(&self) -> NamedGroup {
-        self.name
-    }
-}
-
-/// A parameter set of ML-KEM with which this process makes one key pair.
-pub struct ReusedKem {
-    name: NamedGroup,
-    pair: LazyLock<Result<Arc<KemPair>, Unspecified>>,
-}
-
-struct KemPair {
-    private: DecapsulationKey<AlgorithmId>,
-    public: Vec<u8>,
-}
-
-impl KemPair {
-    fn generate(
-        private: Result<DecapsulationKey<AlgorithmId>, Unspecified>,
-    ) -> Result<Arc<Self>, Unspecified> {
-        let private = private?;
-        let public = private.encapsulation_key()?.key_bytes()?.as_ref().to_vec();
-        Ok(Arc::new(KemPair { private, public }))
-    }
-}
-
-impl fmt::Debug for ReusedKem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:?}, one key pair", self.name)
-    }
-}
-
-impl SupportedKxGroup for ReusedKem {
-    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        match &*self.pair {
-            Ok(pair) => Ok(Box::new(Decapsulation { name: self.name, pair: Arc::clone(pair) })),
-            Err(Unspecified) => Err(crypto::GetRandomFailed.into()),
-        }
-    }
-
-    fn name(&self) -> NamedGroup {
-        self.name
-    }
-}
-
-/// One use of the pair.
-struct Decapsulation {
-    name: NamedGroup,
-    pair: Arc<KemPair>,
-}
-
-impl ActiveKeyExchange for Decapsulation {
-    fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
-        match self.pair.private.decapsulate(peer.into()) {
-            Ok(secret) => Ok(SharedSecret::from(secret.as_ref())),
-            Err(Unspecified) => Err(PeerMisbehaved::InvalidKeyShare.into()),
-        }
-    }
-
-    fn pub_key(&self) -> &[u8] {
-        &self.pair.public
+        self.pair.share()
     }
 
     fn group(&self) -> NamedGroup {
