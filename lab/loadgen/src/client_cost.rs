@@ -11,47 +11,35 @@ use std::sync::{Arc, LazyLock};
 use aws_lc_rs::agreement::{self, ECDH_P256, ECDH_P384, ECDH_P521, PrivateKey, X25519};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac::{self, HMAC_SHA256, HMAC_SHA384};
-use aws_lc_rs::kem::{AlgorithmId, DecapsulationKey, ML_KEM_768, ML_KEM_1024};
+use aws_lc_rs::kem::{self, AlgorithmId, DecapsulationKey, ML_KEM_768, ML_KEM_1024};
 use rustls::crypto::aws_lc_rs::cipher_suite as suites;
 use rustls::crypto::tls13::HkdfUsingHmac;
 use rustls::crypto::{self, ActiveKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::{Error, NamedGroup, PeerMisbehaved, SupportedCipherSuite, Tls13CipherSuite};
 
 /// X25519 with one key pair.
-pub static X25519_REUSED: Reused<OnCurve> = Reused {
-    name: NamedGroup::X25519,
-    pair: LazyLock::new(|| OnCurve::generate(PrivateKey::generate(&X25519))),
-};
+pub static X25519_REUSED: Reused<OnCurve> =
+    Reused::new(NamedGroup::X25519, || OnCurve::generate(&X25519));
 
 /// P-256 with one key pair.
-pub static SECP256R1_REUSED: Reused<OnCurve> = Reused {
-    name: NamedGroup::secp256r1,
-    pair: LazyLock::new(|| OnCurve::generate(PrivateKey::generate(&ECDH_P256))),
-};
+pub static SECP256R1_REUSED: Reused<OnCurve> =
+    Reused::new(NamedGroup::secp256r1, || OnCurve::generate(&ECDH_P256));
 
 /// P-384 with one key pair.
-pub static SECP384R1_REUSED: Reused<OnCurve> = Reused {
-    name: NamedGroup::secp384r1,
-    pair: LazyLock::new(|| OnCurve::generate(PrivateKey::generate(&ECDH_P384))),
-};
+pub static SECP384R1_REUSED: Reused<OnCurve> =
+    Reused::new(NamedGroup::secp384r1, || OnCurve::generate(&ECDH_P384));
 
 /// P-521 with one key pair.
-pub static SECP521R1_REUSED: Reused<OnCurve> = Reused {
-    name: NamedGroup::secp521r1,
-    pair: LazyLock::new(|| OnCurve::generate(PrivateKey::generate(&ECDH_P521))),
-};
+pub static SECP521R1_REUSED: Reused<OnCurve> =
+    Reused::new(NamedGroup::secp521r1, || OnCurve::generate(&ECDH_P521));
 
 /// ML-KEM-768 with one key pair.
-pub static ML_KEM_768_REUSED: Reused<OfMlKem> = Reused {
-    name: NamedGroup::MLKEM768,
-    pair: LazyLock::new(|| OfMlKem::generate(DecapsulationKey::generate(&ML_KEM_768))),
-};
+pub static ML_KEM_768_REUSED: Reused<OfMlKem> =
+    Reused::new(NamedGroup::MLKEM768, || OfMlKem::generate(&ML_KEM_768));
 
 /// ML-KEM-1024 with one key pair.
-pub static ML_KEM_1024_REUSED: Reused<OfMlKem> = Reused {
-    name: NamedGroup::MLKEM1024,
-    pair: LazyLock::new(|| OfMlKem::generate(DecapsulationKey::generate(&ML_KEM_1024))),
-};
+pub static ML_KEM_1024_REUSED: Reused<OfMlKem> =
+    Reused::new(NamedGroup::MLKEM1024, || OfMlKem::generate(&ML_KEM_1024));
 
 /// `TLS_AES_256_GCM_SHA384`.
 pub static TLS13_AES_256_GCM_SHA384: LazyLock<SupportedCipherSuite> =
@@ -93,8 +81,8 @@ pub struct OfMlKem {
 }
 
 impl OnCurve {
-    fn generate(private: Result<PrivateKey, Unspecified>) -> Result<Arc<Self>, Unspecified> {
-        let private = private?;
+    fn generate(curve: &'static agreement::Algorithm) -> Result<Arc<Self>, Unspecified> {
+        let private = PrivateKey::generate(curve)?;
         let public = private.compute_public_key()?;
         Ok(Arc::new(OnCurve { private, public }))
     }
@@ -112,10 +100,8 @@ impl Pair for OnCurve {
 }
 
 impl OfMlKem {
-    fn generate(
-        private: Result<DecapsulationKey<AlgorithmId>, Unspecified>,
-    ) -> Result<Arc<Self>, Unspecified> {
-        let private = private?;
+    fn generate(set: &'static kem::Algorithm<AlgorithmId>) -> Result<Arc<Self>, Unspecified> {
+        let private = DecapsulationKey::generate(set)?;
         let public = private.encapsulation_key()?.key_bytes()?.as_ref().to_vec();
         Ok(Arc::new(OfMlKem { private, public }))
     }
@@ -128,6 +114,12 @@ impl Pair for OfMlKem {
 
     fn agree(&self, peer: &[u8]) -> Result<SharedSecret, Unspecified> {
         self.private.decapsulate(peer.into()).map(|secret| SharedSecret::from(secret.as_ref()))
+    }
+}
+
+impl<P> Reused<P> {
+    const fn new(name: NamedGroup, generate: fn() -> Result<Arc<P>, Unspecified>) -> Self {
+        Reused { name, pair: LazyLock::new(generate) }
     }
 }
 
