@@ -195,8 +195,7 @@ fn package(workspace: &Workspace) -> Result<()> {
 
 /// Servers with one certificate under stress.
 fn stress(programs: &[TestProgram]) -> Result<()> {
-    let mut programs = programs.to_vec();
-    programs.retain(|program| program.name() == "integration/all");
+    let programs = those(programs, |program| program.name() == "integration/all");
     runner::run(programs, &Terms { arguments: &["stress::", "--ignored"], ..Terms::default() })
 }
 
@@ -212,17 +211,20 @@ fn test_servers_by_profile(workspace: &Workspace, programs: &[TestProgram]) -> R
     let arguments = [&["build"], &TESTED[..]].concat();
     guided::build_by_profile(workspace, &arguments, "quick")?;
     announce("what loads libraries once more, with those compiled by a profile");
-    let mut programs = programs.to_vec();
-    programs.retain(|program| is_of_servers(program) || program.name() == "provider/programs");
-    runner::run(programs, &Terms::default())
+    let loads_them =
+        |program: &TestProgram| is_of_servers(program) || program.name() == "provider/programs";
+    runner::run(those(programs, loads_them), &Terms::default())
 }
 
 fn test_servers_without_batches(programs: &[TestProgram]) -> Result<()> {
     announce("servers once more, as on a CPU whose operations cannot be batched");
     let narrow = [(widelane_cpu::policy::BITWIDTH_VARIABLE, "128".into())];
-    let mut programs = programs.to_vec();
-    programs.retain(is_of_servers);
-    runner::run(programs, &Terms { variables: &narrow, ..Terms::default() })
+    runner::run(those(programs, is_of_servers), &Terms { variables: &narrow, ..Terms::default() })
+}
+
+/// The programs that are wanted.
+fn those(programs: &[TestProgram], is_wanted: impl Fn(&TestProgram) -> bool) -> Vec<TestProgram> {
+    programs.iter().filter(|program| is_wanted(program)).cloned().collect()
 }
 
 /// Whether a program tests the runtime in servers.
