@@ -35,7 +35,7 @@ use self::interleaved::{Implementation, Interleaved, Subject, Timed};
 use self::libraries::Libraries;
 pub use self::libraries::Library;
 pub(crate) use self::operation::Case;
-pub use self::operation::{Operation, UnknownAlgorithm, algorithms, select};
+pub use self::operation::{Operation, UnknownAlgorithm, algorithms, algorithms_of, select};
 use crate::Observer;
 use crate::cycles::Clock;
 use crate::groups;

@@ -151,9 +151,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let operations = operations(&args);
     if operations.is_empty() {
         let with_lanes = speed::operations().filter(|operation| operation.has_lanes());
-        let mut names: Vec<_> = with_lanes.map(|operation| operation.algorithm).collect();
-        names.dedup();
-        bail!("--jobs counts public-key operations; name some of {}", names.join(", "));
+        let names = speed::algorithms_of(with_lanes).join(", ");
+        bail!("--jobs counts public-key operations; name some of {names}");
     }
     let plan = Plan {
         operations,

@@ -168,7 +168,12 @@ pub struct UnknownAlgorithm {
 
 /// All algorithms that have something to time.
 pub fn algorithms() -> Vec<&'static str> {
-    let mut names: Vec<_> = operations().map(|operation| operation.algorithm).collect();
+    algorithms_of(operations())
+}
+
+/// The algorithms that have some of these operations, each once.
+pub fn algorithms_of(operations: impl Iterator<Item = &'static Operation>) -> Vec<&'static str> {
+    let mut names: Vec<_> = operations.map(|operation| operation.algorithm).collect();
     names.dedup();
     names
 }

@@ -51,17 +51,8 @@ fn compare_by(mut command: Command, directory: &Path, arguments: &[&str]) -> Out
 #[test]
 fn compares_the_embedded_server_or_names_what_is_missing() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = [
-        "--server",
-        "embedded",
-        "--quick",
-        "--connections",
-        "64",
-        "--pairs",
-        "2",
-        "--key",
-        "rsa2048",
-    ];
+    let what = ["--server", "embedded", "--quick", "--key", "rsa2048"];
+    let arguments = [&what[..], &["--connections", "64", "--pairs", "2"]].concat();
     let output =
         compare(directory.path(), &[&arguments[..], &["--workload", "handshake"]].concat());
     if !is_whole() {
