@@ -100,7 +100,7 @@ impl Plan {
                 );
             }
             plan.0.push(Change::RemoveFile(path));
-            if drop_in::made_directory(&text) && fs::read_dir(&directory)?.count() == 1 {
+            if drop_in::made_directory(&text) && is_single_in(&directory)? {
                 plan.0.push(Change::RemoveDirectory(directory));
             }
         }
@@ -112,7 +112,7 @@ impl Plan {
             && enabled(root).iter().all(|other| other == name)
         {
             plan.0.push(Change::RemoveFile(at_start));
-            if behind == Some(MADE_DIRECTORY) && fs::read_dir(&directory)?.count() == 1 {
+            if behind == Some(MADE_DIRECTORY) && is_single_in(&directory)? {
                 plan.0.push(Change::RemoveDirectory(directory));
             }
         }
@@ -162,6 +162,13 @@ pub const UNITS: &str = "etc/systemd/system";
 /// system that is meant.
 fn directory(root: &Path, name: &str) -> PathBuf {
     system::below(root, &Path::new(UNITS).join(format!("{name}.service.d")))
+}
+
+/// Whether a file is all that is in `directory`.
+fn is_single_in(directory: &Path) -> anyhow::Result<bool> {
+    let entries = fs::read_dir(directory)
+        .with_context(|| format!("cannot read {}; run this as root", directory.display()))?;
+    Ok(entries.count() == 1)
 }
 
 /// Our drop-in of a service.

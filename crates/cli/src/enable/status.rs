@@ -107,6 +107,9 @@ impl Running {
 pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let root = super::system_at(&args.root)?;
     let survey = Survey::take(&Directories::asked_or_usual(args.counters_dir.as_deref())?);
+    if survey.truncated {
+        eprintln!("widelane: {}", live::TRUNCATED);
+    }
     let enabled = enabled(&root);
     let installed = KNOWN.into_iter().filter_map(|name| unit::own_name(&root, name));
     let names: BTreeSet<String> = installed.chain(enabled).collect();

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::str::FromStr;
 
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
@@ -62,13 +63,27 @@ pub enum Objection {
     },
 }
 
-/// The process that a file is named after, alone or with the time of its start behind a dash. Of
-/// several ways to write its number one is the provider's.
+/// The process that a file is named after.
 pub fn named_process(path: &Path) -> Option<u32> {
+    named(path).map(|(pid, _)| pid)
+}
+
+/// The process that a file is named after, and the time of its start if that stands behind a dash.
+/// Of several ways to write a number one is the provider's, so that a process has two files at
+/// most.
+fn named(path: &Path) -> Option<(u32, Option<u64>)> {
     let name = path.file_stem()?.to_str()?;
-    let (number, _) = name.split_once('-').unwrap_or((name, ""));
-    let pid: u32 = number.parse().ok()?;
-    (pid.to_string() == number).then_some(pid)
+    let (pid, start) = match name.split_once('-') {
+        Some((pid, start)) => (pid, Some(start)),
+        None => (name, None),
+    };
+    let start = start.map(|start| number(start).ok_or(())).transpose().ok()?;
+    Some((number(pid)?, start))
+}
+
+/// A number, written as Rust writes it.
+fn number<N: FromStr + ToString>(text: &str) -> Option<N> {
+    text.parse().ok().filter(|number: &N| number.to_string() == text)
 }
 
 /// Reads the counters of a living process.
@@ -100,7 +115,17 @@ fn open_to_write(path: &Path) -> Result<File, Objection> {
 /// its own: a regular file, no link, of exactly the size, of root or a user of the process that it
 /// names, which has not ended meanwhile.
 fn open(path: &Path, access: OFlags) -> Result<(File, Process), Objection> {
-    let pid = named_process(path).ok_or(Objection::NoProcess)?;
+    let (pid, start) = named(path).ok_or(Objection::NoProcess)?;
+    // Before the file is looked at: files of processes that do not run are no limit to a look.
+    let facts = Facts::of(pid).map_err(|unknown| match unknown {
+        Unknown::Ended => Objection::Ended,
+        Unknown::Hidden => Objection::Hidden,
+    })?;
+    // Left behind by a process of this number, whoever that was. A lie hides a file of the liar.
+    let is_of_other = |start: u64| start != 0 && start != facts.started_ticks;
+    if start.is_some_and(is_of_other) {
+        return Err(Objection::Ended);
+    }
     // Not blocking: whoever opens a pipe waits for its other end.
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
@@ -116,15 +141,9 @@ fn open(path: &Path, access: OFlags) -> Result<(File, Process), Objection> {
         return Err(Objection::NotAFile);
     }
     const EXPECTED: u64 = COUNTERS_FILE_BYTES as u64;
-    let facts = Facts::of(pid).map_err(|unknown| match unknown {
-        Unknown::Ended => Objection::Ended,
-        Unknown::Hidden => Objection::Hidden,
-    })?;
     let has_size = metadata.len() == EXPECTED;
     let found = has_size.then(|| Counts::read_with_claim(&mut file)).transpose();
     let found = found.map_err(unreadable)?.flatten();
-    // Left behind by a process of this number, whoever that was. A lie hides a file of the liar.
-    let is_of_other = |start: u64| start != 0 && start != facts.started_ticks;
     if let Some((_, claim)) = &found
         && claim.pid == pid
         && is_of_other(claim.started_ticks)
@@ -328,15 +347,30 @@ mod tests {
     fn a_file_is_of_the_process_whose_number_is_its_name() {
         let place = Place::new();
         let own = std::process::id();
-        let with_start = place.0.path().join(format!("{own}-5.counters"));
-        fs::write(&with_start, file()).unwrap();
-        assert_eq!(read(&with_start).unwrap().pid, own);
-        for name in ["notes", "+77", "077", "4294967296", "-77", "x-77"] {
+        let start = Facts::of(own).unwrap().started_ticks;
+        let with_start = |start| place.0.path().join(format!("{own}-{start}.counters"));
+        for start in [start, start + 1] {
+            fs::write(with_start(start), file()).unwrap();
+        }
+        assert_eq!(read(&with_start(start)).unwrap().pid, own);
+        assert_eq!(read(&with_start(start + 1)).unwrap_err(), Objection::Ended);
+        for name in ["notes", "+77", "077", "4294967296", "-77", "x-77", "77-", "77-05", "77-5-5"] {
             let path = place.0.path().join(name).with_extension("counters");
             fs::write(&path, file()).unwrap();
             assert_eq!(read(&path).unwrap_err(), Objection::NoProcess, "{name}");
             assert_eq!(Skipped { path, objection: Objection::NoProcess }.pid(), None, "{name}");
         }
+    }
+
+    #[test]
+    fn files_of_processes_that_do_not_run_hide_no_server() {
+        let place = Place::new();
+        for start in 1..=crate::live::FILES_MAX {
+            fs::write(place.0.path().join(format!("1-{start}.counters")), "").unwrap();
+        }
+        fs::write(place.path(), file()).unwrap();
+        let survey = Survey::take(&Directories::only(place.0.path().to_owned()));
+        assert_eq!((survey.processes.len(), survey.truncated), (1, false));
     }
 
     #[test]

@@ -100,12 +100,16 @@ pub struct Survey {
     pub skipped: Vec<Skipped>,
     /// Files of processes that have ended.
     pub ended: usize,
-    /// Whether there were more files than anybody looks at.
+    /// Whether there were more files of running processes than anybody looks at.
     pub truncated: bool,
 }
 
-/// Files that one look goes through: more than any machine has servers.
+/// Files of running processes that one look goes through: more than any machine has servers.
 const FILES_MAX: usize = 16_384;
+
+/// What to tell where [`Survey::truncated`] is set.
+pub const TRUNCATED: &str = "there are more counters files than are looked at, so that servers \
+                             may be missing; remove those that no server wrote";
 
 impl Survey {
     /// The processes that are accelerated now.
@@ -118,14 +122,19 @@ impl Survey {
         let mut survey = Survey::default();
         let mut processes = BTreeMap::new();
         let paths = directories.existing().flat_map(counters::files);
-        for (index, path) in paths.enumerate() {
-            if index == FILES_MAX {
+        let mut looked_at = 0;
+        for path in paths {
+            if looked_at == FILES_MAX {
                 survey.truncated = true;
                 break;
             }
+            looked_at += 1;
             match file::read(&path) {
                 Ok(process) => drop(processes.insert(process.pid, process)),
-                Err(Objection::Ended) => survey.ended += 1,
+                Err(Objection::Ended) => {
+                    survey.ended += 1;
+                    looked_at -= 1;
+                }
                 Err(objection) => survey.skipped.push(Skipped { path, objection }),
             }
         }

@@ -2,12 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::bail;
-
-use crate::live::{Directories, NAME_BYTES, Process, Skipped, State, Survey, command_of};
+use crate::live::{self, Directories, NAME_BYTES, Process, Skipped, State, Survey, command_of};
 
 /// Names and numbers; all accelerated processes where there are none.
 pub struct Chosen(pub Vec<String>);
+
+/// Nothing that could be switched is meant.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Missing {
+    /// By this word; by none, where all processes are meant.
+    pub word: Option<String>,
+    /// Why.
+    pub why: String,
+}
 
 impl Chosen {
     /// Whether a process is meant: none whose policy was refused, in which there is nothing to
@@ -30,14 +38,15 @@ impl Chosen {
         &self,
         survey: &'a Survey,
         directories: &Directories,
-    ) -> anyhow::Result<Vec<&'a Process>> {
+    ) -> Result<Vec<&'a Process>, Missing> {
         let found: Vec<_> = survey.processes.iter().filter(|process| self.is_of(process)).collect();
         let is_found = |word: &&String| found.iter().any(|it| is_named(it.pid, &it.command, word));
         if let Some(missing) = self.0.iter().find(|word| !is_found(word)) {
-            bail!(why_missing(missing, survey, directories));
+            let why = why_missing(missing, survey, directories);
+            return Err(Missing { word: Some(missing.clone()), why });
         }
         if found.is_empty() {
-            bail!(why_none(survey, directories));
+            return Err(Missing { word: None, why: why_none(survey, directories) });
         }
         Ok(found)
     }
@@ -49,7 +58,7 @@ fn is_switched(process: &Process) -> bool {
 }
 
 /// Whether a word is the name of a process's program, as far as the kernel keeps it, or its number.
-fn is_named(pid: u32, command: &str, word: &str) -> bool {
+pub fn is_named(pid: u32, command: &str, word: &str) -> bool {
     command == word || word.get(..NAME_BYTES) == Some(command) || pid.to_string() == word
 }
 
@@ -76,8 +85,9 @@ fn why_missing(word: &str, survey: &Survey, directories: &Directories) -> String
         None => why_none(survey, directories),
         Some(programs) => {
             format!(
-                "no process {word} has counters in {}; there are {programs}",
-                directories.words()
+                "no process {word} has counters in {}; there are {programs}{}",
+                directories.words(),
+                truncation(survey)
             )
         }
     }
@@ -94,9 +104,15 @@ fn why_none(survey: &Survey, directories: &Directories) -> String {
     };
     format!(
         "no accelerated process has counters in {}; start the server with `widelane run` or \
-         `widelane enable`, or name another directory with --counters-dir{skipped}",
-        directories.words()
+         `widelane enable`, or name another directory with --counters-dir{skipped}{}",
+        directories.words(),
+        truncation(survey)
     )
+}
+
+/// That a process may be missing because not all files were looked at.
+fn truncation(survey: &Survey) -> String {
+    if survey.truncated { format!("; {}", live::TRUNCATED) } else { String::new() }
 }
 
 fn refusal(process: &Process) -> String {
@@ -173,6 +189,14 @@ mod tests {
             let error = found(words, &survey).unwrap_err();
             assert!(error.contains(expected), "{expected} is missing in {error}");
         }
+    }
+
+    #[test]
+    fn files_that_nobody_looked_at_are_told() {
+        let mut survey = Survey { truncated: true, ..survey() };
+        assert!(found(&["ngin"], &survey).unwrap_err().ends_with("that no server wrote"));
+        survey.processes.clear();
+        assert!(found(&[], &survey).unwrap_err().ends_with("that no server wrote"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use serde::Serialize;
 use widelane_tables::{Block, Style, Tone, counted};
 
 pub use self::chosen::Chosen;
+use self::chosen::Missing;
 pub use self::write::{Failed, Written, write};
 use crate::live::{self, Directories, ON, Off, Process, Survey};
 use crate::system::in_shell;
@@ -34,7 +35,7 @@ pub struct OffArgs {
     servers: Vec<String>,
     /// Switches them on again by itself after this time, such as 90s or 10m, a day at most; by
     /// default they stay off
-    #[arg(long = "for", value_name = "TIME", value_parser = units::some_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
     time: Option<Duration>,
     #[command(flatten)]
     common: Common,
@@ -67,6 +68,15 @@ Examples:
   widelane off nginx --for 10m
   widelane off 4711";
 
+/// A time to be off: of less than a second nobody would notice anything, and it is a slip.
+fn time(text: &str) -> Result<Duration, String> {
+    let time = units::duration(text)?;
+    match time < Duration::from_secs(1) {
+        true => Err("give a time of at least 1s, such as 90s or 10m".to_owned()),
+        false => Ok(time),
+    }
+}
+
 /// Switches off.
 pub fn off(args: &OffArgs) -> anyhow::Result<ExitCode> {
     switch(args.servers.clone(), Some(args.time), &args.common)
@@ -93,12 +103,15 @@ fn switch(
     };
     let survey = Survey::take(&directories);
     let unseen = unseen::unseen(candidates, &survey);
-    if let Err(error) = chosen.find(&survey, &directories) {
-        match unseen.first() {
+    if let Err(Missing { word, why }) = chosen.find(&survey, &directories) {
+        let is_meant = |failed: &&Failed| {
+            word.as_ref().is_none_or(|word| chosen::is_named(failed.pid, &failed.command, word))
+        };
+        match unseen.iter().find(is_meant) {
             Some(Failed { pid, command, reason }) => {
                 bail!("cannot switch {command} {pid}: {reason}")
             }
-            None => return Err(error),
+            None => bail!(why),
         }
     }
     let word = off.map_or(ON, Off::word);
@@ -110,7 +123,8 @@ fn switch(
     } else if !done.switched.is_empty() {
         output::print(&done.text(off.flatten(), &output::style()))?;
     }
-    match written.complaint() {
+    let truncated = || survey.truncated.then(|| live::TRUNCATED.to_owned());
+    match written.complaint().or_else(truncated) {
         Some(complaint) => bail!(complaint),
         None => Ok(ExitCode::SUCCESS),
     }
@@ -221,6 +235,14 @@ mod tests {
         let reason = "it cannot be written to".to_owned();
         let failed = vec![Failed { pid: 9, command: "nginx".to_owned(), reason }];
         Done::new(&Written { switched: processes, failed }, off)
+    }
+
+    #[test]
+    fn a_time_that_is_over_before_anybody_notices_is_refused() {
+        for text in ["0", "5ms", "999ms"] {
+            assert!(time(text).unwrap_err().starts_with("give a time of at least 1s"), "{text}");
+        }
+        assert_eq!(time("1s"), Ok(Duration::from_secs(1)));
     }
 
     #[test]

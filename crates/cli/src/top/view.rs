@@ -10,7 +10,7 @@ use widelane_host::choice::Choice;
 use widelane_host::counters::Counts;
 use widelane_tables::{Block, Kind, Style, Table, Tone, count, counted, percent};
 
-use crate::live::{Off, Process, State, Survey};
+use crate::live::{self, Off, Process, State, Survey};
 use crate::system;
 
 /// The processes, busiest first, and what was left out.
@@ -216,7 +216,7 @@ impl View {
         let skipped = self.skipped.iter().map(|file| format!("{} {}", file.path, file.reason));
         let mut remarks: Vec<String> = refused.chain(self.switched_off()).chain(skipped).collect();
         if self.truncated {
-            remarks.push("There are more counters files than are looked at.".to_owned());
+            remarks.push(format!("{}.", live::TRUNCATED));
         }
         remarks
     }
