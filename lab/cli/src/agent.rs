@@ -53,10 +53,15 @@ fn name(text: &str) -> Result<String, String> {
     }
 }
 
+/// A name of a host as an agent may have it.
+fn plain(host: &str) -> String {
+    host.chars().map(|char| if char.is_ascii_graphic() { char } else { '-' }).collect()
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let own_name = || format!("{:.40}-{}", host, std::process::id());
+    let own_name = || format!("{:.40}-{}", plain(&host), std::process::id());
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = args.threads_max.map_or(cpus, |count| count.get().into());
     let possible = || connections_possible(threads).min(CONNECTIONS);

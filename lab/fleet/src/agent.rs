@@ -209,7 +209,8 @@ impl<T: FnMut(&Event)> Serving<'_, T> {
             return Err(Refusal::Invalid("the name of a run must be 1 to 64 letters and digits"));
         }
         let (allowed, limits) = (self.agent.allowed.clone(), self.agent.limits);
-        let course = specification.course.clone();
+        // The agent's own `--cpus` say where it runs, and nobody on the bus.
+        let course = Course { cpus: Vec::new(), ..specification.course.clone() };
         // A name may take seconds to be resolved.
         let planned = tokio::task::spawn_blocking(move || specification.plan(&allowed, &limits));
         let plan =

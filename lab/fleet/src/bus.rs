@@ -93,7 +93,7 @@ pub enum FleetError {
         why: LoadError,
     },
     /// An agent does not answer any more.
-    #[error("agent {name} does not answer; is it alive?")]
+    #[error("agent {name} does not answer; is it alive, and is the resolver of names there?")]
     Silent {
         /// Its name.
         name: String,

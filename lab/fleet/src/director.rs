@@ -1,11 +1,13 @@
 //! The director: calls the roll, compares clocks, hands out shares, listens.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use async_nats::{Client, Subscriber};
+use async_nats::{Client, PublishError, Request, Subscriber};
 use futures_util::StreamExt;
+use futures_util::future::try_join_all;
 use tokio::runtime::Runtime;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use widelane_loadgen::{Outcome, Pace, Tally};
@@ -24,6 +26,10 @@ const LEAD: Duration = Duration::from_millis(500);
 
 /// More than this for each agent, so that its share has arrived before it begins.
 const LEAD_EACH: Duration = Duration::from_millis(50);
+
+/// How long an agent may take to answer an order for a load: it resolves the server's name first,
+/// and says itself that this took too long. Shorter than an agent waits for its director's beat.
+const LOAD_ANSWER_MAX: Duration = Duration::from_secs(8);
 
 /// What agents may take beyond their load to say that it is over.
 const AFTERMATH: Duration = Duration::from_secs(10);
@@ -189,8 +195,9 @@ impl UnderDirection<'_> {
         shares: Vec<Specification>,
         start_ns: u64,
     ) -> Result<(), FleetError> {
-        for (member, share) in members.iter().zip(shares) {
-            self.check_stop()?;
+        self.check_stop()?;
+        // All at once: one after the other, round trips to far agents would outlast the lead.
+        let answers = members.iter().zip(shares).map(async |(member, share)| {
             let start_ns = i128::from(start_ns) + member.ahead_ns;
             let order = Order::Load {
                 run: self.run.clone(),
@@ -198,11 +205,11 @@ impl UnderDirection<'_> {
                 start_ns: u64::try_from(start_ns).unwrap_or(0),
             };
             match self.ask(&member.id, &member.name, &order).await? {
-                Answer::Done => {}
-                answer => return Err(refused(&member.name, answer)),
+                Answer::Done => Ok(()),
+                answer => Err(refused(&member.name, answer)),
             }
-        }
-        Ok(())
+        });
+        try_join_all(answers).await.map(drop)
     }
 
     /// Fails if the caller asks to stop.
@@ -214,8 +221,12 @@ impl UnderDirection<'_> {
     }
 
     async fn ask(&self, id: &str, name: &str, order: &Order) -> Result<Answer, FleetError> {
-        let request = self.client().request(wire::orders_of(id), wire::encode(order).into());
-        let answer = request.await.map_err(|_| FleetError::Silent { name: name.to_owned() })?;
+        let mut request = Request::new().payload(wire::encode(order).into());
+        if let Order::Load { .. } = order {
+            request = request.timeout(Some(LOAD_ANSWER_MAX));
+        }
+        let answer = self.client().send_request(wire::orders_of(id), request).await;
+        let answer = answer.map_err(|_| FleetError::Silent { name: name.to_owned() })?;
         wire::decode(&answer.payload)
             .map_err(|source| FleetError::Wire { name: name.to_owned(), source })
     }
@@ -262,22 +273,27 @@ impl UnderDirection<'_> {
     /// Says that somebody still wants the load.
     async fn beat(&self) -> Result<(), FleetError> {
         let beat = self.client().publish(wire::beat_of(&self.run), wire::encode(&()).into());
-        // While the bus is away, what is said is kept, up to a point; nothing depends on it.
-        match timeout(BEAT, beat).await {
-            Ok(sent) => sent.map_err(broken),
-            Err(_) => Ok(()),
-        }
+        or_late(beat).await
     }
 
+    /// Tells `members` to stop; those that do not hear it stop without the director's beat.
     async fn stop_all(&self, members: impl Iterator<Item = &Member>) -> Result<(), FleetError> {
-        for member in members {
+        let orders = members.map(|member| {
             let order = wire::encode(&Order::Stop { run: self.run.clone() });
-            self.client()
-                .publish(wire::orders_of(&member.id), order.into())
-                .await
-                .map_err(broken)?;
-        }
-        Ok(())
+            or_late(self.client().publish(wire::orders_of(&member.id), order.into()))
+        });
+        try_join_all(orders).await.map(drop)
+    }
+}
+
+/// Publishes, unless that takes longer than a beat: while the bus is away, the client keeps only so
+/// many messages, and then waits for room.
+async fn or_late(
+    publish: impl Future<Output = Result<(), PublishError>>,
+) -> Result<(), FleetError> {
+    match timeout(BEAT, publish).await {
+        Ok(sent) => sent.map_err(broken),
+        Err(_) => Ok(()),
     }
 }
 
@@ -311,7 +327,9 @@ async fn roll_call(
                     Ok(hello) => enter(&mut found, hello),
                     // An agent says the same of itself each time.
                     Err(WireError::Version(version)) if others.len() < AGENTS_MAX => {
-                        others.insert((version, answer.payload.to_vec()));
+                        let mut said = DefaultHasher::new();
+                        said.write(&answer.payload);
+                        others.insert((version, said.finish()));
                     }
                     // Whoever else speaks there is no agent of ours.
                     Err(_) => {}

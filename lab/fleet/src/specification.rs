@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use widelane_loadgen::{Course, Mix, Pace, PemError, Plan, Trust, Work};
+use widelane_loadgen::{Course, Mix, Pace, PemError, Plan, Trust, Work, first_that_accepts};
 
 use crate::allow::Allowed;
 use crate::bus::FleetError;
@@ -190,7 +190,7 @@ impl Specification {
         })
     }
 
-    /// The server's first address that the list covers.
+    /// The server's first address that the list covers and that accepts connections.
     fn target(&self, allowed: &[Allowed]) -> Result<SocketAddr, Refusal> {
         let unresolved = || Refusal::Unresolved(self.host.clone());
         let covered = |address: &SocketAddr| {
@@ -199,7 +199,7 @@ impl Specification {
         let mut addresses =
             (self.host.as_str(), self.port).to_socket_addrs().map_err(|_| unresolved())?.peekable();
         addresses.peek().ok_or_else(unresolved)?;
-        addresses.find(covered).ok_or_else(|| Refusal::Target {
+        first_that_accepts(addresses.filter(covered)).ok_or_else(|| Refusal::Target {
             host: self.host.clone(),
             port: self.port,
             allowed: allowed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
