@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
@@ -25,11 +25,11 @@ pub enum PemError {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: rustls::pki_types::pem::Error,
+        source: pem::Error,
     },
     /// The text of authorities is no PEM.
     #[error("the authorities that were sent are no PEM")]
-    Text(#[source] rustls::pki_types::pem::Error),
+    Text(#[source] pem::Error),
     /// It holds none of what it should hold.
     #[error("{} holds no certificate; give a file in PEM with BEGIN CERTIFICATE", .0.display())]
     NoCertificate(PathBuf),
@@ -44,6 +44,21 @@ pub enum PemError {
         /// Why.
         source: rustls::Error,
     },
+    /// The key can be used with no certificate.
+    #[error(
+        "the key in {} cannot be used; give RSA of 2048 bits or more, ECDSA on P-256, P-384 or \
+         P-521, or Ed25519",
+        path.display()
+    )]
+    UnusableKey {
+        /// The file with the key.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
+    /// It holds no private key, or one that a passphrase protects.
+    #[error("{} holds no private key that is not encrypted; give one in PEM", .0.display())]
+    NoKey(PathBuf),
     /// No file of authorities is where distributions keep it.
     #[error("this system has no file of certificate authorities ({}); name one", SYSTEM.join(", "))]
     NoSystem,
@@ -87,12 +102,19 @@ impl Shown {
     ///
     /// If a file is missing or the two do not belong together.
     pub fn read(chain: &Path, key: &Path) -> Result<Self, PemError> {
-        let private = PrivateKeyDer::from_pem_file(key)
-            .map_err(|source| PemError::Read { path: key.to_owned(), source })?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|source| match source {
+            pem::Error::NoItemsFound => PemError::NoKey(key.to_owned()),
+            source => PemError::Read { path: key.to_owned(), source },
+        })?;
         let provider = aws_lc_rs::default_provider();
         CertifiedKey::from_der(certificates(chain)?, private, &provider)
             .map(|certified| Shown(Arc::new(certified)))
-            .map_err(|source| PemError::Key { path: key.to_owned(), source })
+            .map_err(|source| match source {
+                rustls::Error::InconsistentKeys(_) => {
+                    PemError::Key { path: key.to_owned(), source }
+                }
+                source => PemError::UnusableKey { path: key.to_owned(), source },
+            })
     }
 }
 
@@ -103,4 +125,19 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
         .collect::<Result<_, _>>()
         .map_err(read)?;
     if all.is_empty() { Err(PemError::NoCertificate(path.to_owned())) } else { Ok(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_encrypted_is_no_key() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let kind = "ENCRYPTED PRIVATE KEY";
+        std::fs::write(&file, format!("-----BEGIN {kind}-----\nAAAA\n-----END {kind}-----\n"))
+            .unwrap();
+        let error = Shown::read(Path::new("/none"), file.path()).unwrap_err();
+        assert!(matches!(&error, PemError::NoKey(path) if path == file.path()), "{error}");
+    }
 }

@@ -198,12 +198,15 @@ impl<E> Searched<'_, E> {
             return Ok(Ending::Infeasible(self.why_not_alone(&alone, missed)));
         }
         let each = self.plan.work.count();
-        let done = alone.outcome.tally.handshakes().max(alone.outcome.tally.answers / each);
-        let begin = done as f64 / alone.outcome.wall.as_secs_f64();
+        let tally = &alone.outcome.tally;
+        let done = (tally.handshakes() as f64).max(tally.answers as f64 / each as f64);
+        let window_s = self.course.window.as_secs_f64();
+        // Of connections that outlast the window, hardly a part may be done.
+        let begin = (done / alone.outcome.wall.as_secs_f64()).max(0.01 / window_s);
 
         let mut kept: Vec<f64> = Vec::new();
         let mut too_high = None;
-        let mut rate = begin.max(1.0 / self.course.window.as_secs_f64());
+        let mut rate = begin.max(1.0 / window_s);
         for _ in 0..DOUBLINGS {
             match self.probe_rate(rate)? {
                 Err(ending) => return Ok(ending),

@@ -308,7 +308,7 @@ fn costs(results: &Results) -> Vec<CostFigure> {
             let value = words::quantity(subject.value, "us");
             let title = format!("{}, {}: {value}", cost.title, subject.name);
             let side = if subject.accelerated { "accelerated" } else { "native" };
-            let chart = chart::bar(subject.value / longest, side, &title);
+            let chart = chart::bar(subject.value / longest.max(f64::MIN_POSITIVE), side, &title);
             Bar { name: subject.name.clone(), value, chart }
         };
         cost.subjects.iter().map(bar).collect()

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
+use widelane_loadgen::first_that_accepts;
 
 /// A server, as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,12 +62,12 @@ impl FromStr for Target {
 }
 
 impl Target {
-    /// The first address of the host.
+    /// The first address of the host that accepts connections.
     pub fn resolve(&self) -> anyhow::Result<SocketAddr> {
-        let mut addresses = (self.host.as_str(), self.port)
+        let addresses = (self.host.as_str(), self.port)
             .to_socket_addrs()
             .with_context(|| format!("cannot resolve {:?}; check the name", self.host))?;
-        match addresses.next() {
+        match first_that_accepts(addresses) {
             Some(address) => Ok(address),
             None => bail!("{:?} has no address", self.host),
         }

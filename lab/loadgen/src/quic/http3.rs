@@ -75,10 +75,9 @@ fn put_prefixed(to: &mut Vec<u8>, flags: u8, bits: u32, value: usize) {
     to.push(rest as u8);
 }
 
-/// An integer of QUIC, in two bytes: frames of requests are short.
+/// An integer of QUIC below 2^30, in four bytes.
 fn put_varint(to: &mut Vec<u8>, value: usize) {
-    let value = u16::try_from(value).unwrap_or(u16::MAX) & 0x3fff;
-    to.extend((0x4000 | value).to_be_bytes());
+    to.extend((0x8000_0000 | value as u32).to_be_bytes());
 }
 
 /// An integer of QUIC at the beginning of `bytes`, and its length.
@@ -215,11 +214,42 @@ fn indexed(index: u8) -> Option<u16> {
 fn literal(first: u8, rest: &[u8]) -> Option<u16> {
     // The index of a status's name is one of 24 to 28 and 63 to 71: it takes a second byte.
     let value = if first & 0x0f == 0x0f { rest.get(1..)? } else { rest };
-    let digits = match value {
-        [3, digits @ ..] => digits.get(..3)?,
-        _ => return None,
-    };
+    let (&length, value) = value.split_first()?;
+    if length & HUFFMAN != 0 {
+        return digits(value.get(..usize::from(length & !HUFFMAN))?);
+    }
+    let digits = value.get(..3).filter(|_| length == 3)?;
     core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// In the length of a literal: it is coded by Huffman.
+const HUFFMAN: u8 = 0x80;
+
+/// Three digits by the Huffman code of HPACK (RFC 7541, appendix B): 0, 1 and 2 in five bits, the
+/// others in six; what is left of the last byte is ones.
+fn digits(coded: &[u8]) -> Option<u16> {
+    let length = 8 * coded.len() as u32;
+    let bits = coded
+        .iter()
+        .try_fold(0_u32, |bits, byte| bits.checked_mul(256).map(|bits| bits | u32::from(*byte)))?;
+    let mut left = length;
+    let mut status = 0;
+    for _ in 0..3 {
+        let next = |bits_of_code: u32| {
+            let rest = left.checked_sub(bits_of_code)?;
+            Some((rest, bits >> rest & ((1 << bits_of_code) - 1)))
+        };
+        let (rest, digit) = match next(5)? {
+            short @ (_, 0..=2) => short,
+            _ => next(6).map(|(rest, code)| (rest, code.wrapping_sub(0x19).wrapping_add(3)))?,
+        };
+        if digit > 9 {
+            return None;
+        }
+        (left, status) = (rest, 10 * status + digit as u16);
+    }
+    let padding = (1 << left) - 1;
+    (left < 8 && bits & padding == padding).then_some(status)
 }
 
 #[cfg(test)]
@@ -266,13 +296,25 @@ mod tests {
             (vec![0, 0, 0xff, 0], 100),
             (vec![0, 0, 0xff, 8], 500),
             (vec![0, 0, 0x5f, 9, 3, b'4', b'2', b'9', 0xd9], 429),
+            // By Huffman: RFC 7541, C.6.1 and C.6.2.
+            (vec![0, 0, 0x5f, 9, 0x82, 0x64, 0x02], 302),
+            (vec![0, 0, 0x5f, 9, 0x83, 0x64, 0x0e, 0xff, 0xd9], 307),
         ] {
             let frame = [&[1, fields.len() as u8], &fields[..]].concat();
             for answer in answered(&frame) {
                 assert_eq!(answer.unwrap().status(), Some(status), "{fields:?}");
             }
         }
-        for fields in [vec![2, 0, 0x80], vec![0, 0, 0x5f, 9, 0x83, 1, 2, 3], vec![0, 0], vec![]] {
+        // Among them letters, a fourth digit and wrong padding by Huffman.
+        for fields in [
+            vec![2, 0, 0x80],
+            vec![0, 0, 0x5f, 9, 0x82, 0x18, 0xc7],
+            vec![0, 0, 0x5f, 9, 0x83, 0x64, 0x0e, 0x80],
+            vec![0, 0, 0x5f, 9, 0x83, 0x64, 0x02, 0x07],
+            vec![0, 0, 0x5f, 9, 0x87, 1],
+            vec![0, 0],
+            vec![],
+        ] {
             let frame = [&[1, fields.len() as u8 + 1], &fields[..], &[0]].concat();
             assert!(answered(&frame).iter().all(Result::is_err), "{fields:?}");
         }
@@ -286,11 +328,12 @@ mod tests {
 
     #[test]
     fn a_request_is_one_frame() {
-        let long = "/x".repeat(100);
-        let request = request(&long, "widelane.test:4433");
-        let (length, at) = varint(&request[1..]).unwrap();
-        assert_eq!((request[0], length as usize), (1, request.len() - 1 - at));
-        assert!(request.ends_with(concat!("widelane/", env!("CARGO_PKG_VERSION")).as_bytes()));
+        for repeated in [100, 10_000] {
+            let request = request(&"/x".repeat(repeated), "widelane.test:4433");
+            let (length, at) = varint(&request[1..]).unwrap();
+            assert_eq!((request[0], length as usize), (1, request.len() - 1 - at));
+            assert!(request.ends_with(concat!("widelane/", env!("CARGO_PKG_VERSION")).as_bytes()));
+        }
         let mut integer = Vec::new();
         put_prefixed(&mut integer, 0, 5, 1337);
         // RFC 7541, C.1.2.

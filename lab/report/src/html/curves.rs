@@ -10,13 +10,16 @@ const STYLES: usize = 5;
 
 /// Draws the curves; nothing where there is nowhere to go from and to.
 pub fn chart(curves: &Curves) -> String {
-    let points = |series| Series::reliable(series).collect();
+    // Nothing below or at 0 has a place on a logarithmic scale.
+    let has_place = |point: &&Point| {
+        point.value > 0.0 && (point.place > 0 || !matches!(curves.axis, Axis::Size))
+    };
+    let points = |series| Series::reliable(series).filter(has_place).collect();
     let all: Vec<Vec<&Point>> = curves.series.iter().map(points).collect();
     let is_drawn = |place: &u64| all.iter().flatten().any(|point| point.place == *place);
     let places: Vec<u64> = curves.places().into_iter().filter(is_drawn).collect();
     let values = all.iter().flatten().map(|point| point.value);
     let (low, high) = values
-        .filter(|value| *value > 0.0)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
     let (Some(first), Some(last)) = (places.first(), places.last()) else { return String::new() };
     if first == last || !is_drawable_as_ratio(low, high) {

@@ -79,7 +79,10 @@ pub fn parse(file: &str, text: &str) -> Result<RuleSet, ParseError> {
             Place::Block(within) if line.ends_with('{') => Place::Block(within + 1),
             Place::Block(_) if is_live && line.starts_with("type filter hook forward ") => {
                 if is_read {
-                    return Err(cursor.expected("one chain at the hook forward in all tables"));
+                    return Err(cursor.expected(
+                        "one chain at the hook forward in all tables; where there are more, list \
+                         one table alone, as with `nft list table ip filter`",
+                    ));
                 }
                 (is_read, default) = (true, policy(&mut cursor)?);
                 if let Family::Of(length) = family {
