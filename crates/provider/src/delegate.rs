@@ -257,8 +257,8 @@ impl Delegate {
             self.expect(Wanted::Digest(named.as_c_str(), None));
             let is_query =
                 |param: &&OsslParam| QUERIES.iter().any(|known| params::key(param) == *known);
-            for query in params.iter().filter(is_query).filter_map(params::text_of) {
-                self.expect(Wanted::Digest(named.as_c_str(), Some(query.as_c_str())));
+            for query in params.iter().filter(is_query).filter_map(params::whole_text_of) {
+                self.expect(Wanted::Digest(named.as_c_str(), Some(&query)));
             }
         }
     }

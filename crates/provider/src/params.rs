@@ -1,7 +1,7 @@
 //! Parameters of the core: making them, and reading those that we are handed.
 #![allow(unsafe_code, reason = "parameters are C arrays of pointers")]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -217,6 +217,13 @@ pub(crate) fn text_of(param: &OsslParam) -> Option<Text> {
     let room = text.0.len() - 1;
     text.0[..room].get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(text)
+}
+
+/// The text of a parameter of [`iter`], of any length.
+pub(crate) fn whole_text_of(param: &OsslParam) -> Option<CString> {
+    let bytes = bytes(param, PARAM_UTF8_STRING)?;
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    CString::new(text).ok()
 }
 
 /// The number of a parameter of [`iter`], if it is an `int`.

@@ -57,7 +57,7 @@ pub(crate) use first::handshake_first;
 use first::is_first;
 pub(crate) use goodbye::hold_goodbye;
 use left_alone::is_left_alone;
-pub(crate) use left_alone::leave_alone_within;
+pub(crate) use left_alone::{leave_alone, leave_alone_within};
 pub(crate) use notified::Notified;
 pub(crate) use references::add_reference;
 use references::{as_count, count_of};

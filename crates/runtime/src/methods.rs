@@ -21,6 +21,7 @@ use std::ffi::CString;
 use crate::activate::PROVIDER_NAME;
 use crate::certificates::Certificates;
 use crate::event_loop::on_fibre;
+use crate::interpose::end::ends_with_process;
 use crate::provider::{is_switched_off, provider};
 use crate::random::Drawn;
 use crate::real::{self, OpenSsl};
@@ -515,7 +516,8 @@ impl Methods {
 
 impl Drop for Methods {
     fn drop(&mut self) {
-        if let Some(openssl) = real::openssl() {
+        // Where the process ends, libcrypto frees what these belong to beside this thread.
+        if let Some(openssl) = real::openssl().filter(|_| !ends_with_process()) {
             self.clear(openssl);
         }
     }

@@ -272,6 +272,7 @@ mod of_openssl {
         fn SSL_read_early_data(
             ssl: *mut c_void, buffer: *mut c_void, bytes: usize, done: *mut usize
         ) -> c_int, or 0;
+        fn SSL_stateless(ssl: *mut c_void) -> c_int, or -1;
         fn SSL_get_fd(ssl: *const c_void) -> c_int, or -1;
         fn SSL_get_rfd(ssl: *const c_void) -> c_int, or -1;
         fn SSL_set_cert_cb(

@@ -63,6 +63,11 @@ impl SignerKey for Key {
     }
 }
 
+/// Whether signatures of a digest count on every system: of SHA-1 the default provider says.
+fn is_allowed_everywhere(algorithm: &DigestAlgorithm) -> bool {
+    !matches!(algorithm, DigestAlgorithm::Sha1 | DigestAlgorithm::Md5Sha1)
+}
+
 impl Signer for Ecdsa {
     type Key = Key;
     type Begun = Begun;
@@ -78,7 +83,7 @@ impl Signer for Ecdsa {
     }
 
     fn signs_message(digest: Option<&CStr>) -> Option<Begun> {
-        let algorithm = digest.and_then(digest::by_name)?;
+        let algorithm = digest.and_then(digest::by_name).filter(is_allowed_everywhere)?;
         Some(Begun { way: Way::Sign, what: What::Message(algorithm) })
     }
 
@@ -87,10 +92,8 @@ impl Signer for Ecdsa {
     }
 
     fn verifies_message(digest: Option<&CStr>) -> Option<Begun> {
-        let algorithm = digest.and_then(digest::by_name)?;
-        // Whether signatures of SHA-1 still count, the default provider says: not on all systems.
-        let is_old = matches!(algorithm, DigestAlgorithm::Sha1 | DigestAlgorithm::Md5Sha1);
-        (!is_old).then_some(Begun { way: Way::Verify, what: What::Message(algorithm) })
+        let algorithm = digest.and_then(digest::by_name).filter(is_allowed_everywhere)?;
+        Some(Begun { way: Way::Verify, what: What::Message(algorithm) })
     }
 
     fn knows(key: &Arc<Key>, begun: Begun) -> bool {

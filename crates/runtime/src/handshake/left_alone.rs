@@ -14,7 +14,15 @@ pub(crate) fn leave_alone_within(bio: *const c_void, ssl: *mut c_void) {
     if bio.is_null() || ssl.is_null() || (openssl.BIO_method_type)(bio) != BIO_TYPE_SSL {
         return;
     }
-    if let Some(index) = PLACE.get(openssl) {
+    leave_alone(ssl);
+}
+
+/// Has the handshake of `ssl` never suspended from now on.
+pub(crate) fn leave_alone(ssl: *mut c_void) {
+    let Some(openssl) = real::openssl() else { return };
+    if !ssl.is_null()
+        && let Some(index) = PLACE.get(openssl)
+    {
         (openssl.SSL_set_ex_data)(ssl, index, MARK);
     }
 }

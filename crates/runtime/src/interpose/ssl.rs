@@ -116,6 +116,13 @@ extern "C-unwind" fn SSL_accept(ssl: *mut c_void) -> c_int {
     handshake::drive(ssl, Call::Accept)
 }
 
+/// Takes whatever its handshake waits for as the end of the connection.
+#[unsafe(no_mangle)]
+extern "C-unwind" fn SSL_stateless(ssl: *mut c_void) -> c_int {
+    guard((), || handshake::leave_alone(ssl));
+    real::SSL_stateless(ssl)
+}
+
 #[unsafe(no_mangle)]
 extern "C-unwind" fn SSL_read_early_data(
     ssl: *mut c_void,

@@ -19,7 +19,8 @@ use openssl::ssl::{
 use openssl_sys as sys;
 
 use crate::support::by_hand::{
-    Connection, Epoll, accelerated_and_native, accelerated_with_lanes, context, file,
+    Connection, Epoll, accelerated_and_native, accelerated_with_lanes, context, context_builder,
+    file,
 };
 
 #[test]
@@ -53,12 +54,21 @@ fn a_connection_within_a_bio_never_parks() {
     assert_eq!((counters.handshakes, counters.parked()), (0, 0), "{counters:?}");
 }
 
+#[test]
+fn a_cookie_is_answered_as_natively() {
+    let ([accelerated, native], counters) = accelerated_and_native("reads::scenario_stateless");
+    assert_eq!(accelerated, native);
+    assert_eq!(native, "0 -1 1 1");
+    assert_eq!(counters.parked(), 0, "{counters:?}");
+}
+
 unsafe extern "C" {
     fn BIO_f_ssl() -> *const sys::BIO_METHOD;
     fn SSL_peek_ex(ssl: *mut sys::SSL, buffer: *mut c_void, size: usize, n: *mut usize) -> c_int;
     fn SSL_renegotiate(ssl: *mut sys::SSL) -> c_int;
     fn SSL_set_fd(ssl: *mut sys::SSL, descriptor: c_int) -> c_int;
     fn SSL_set_shutdown(ssl: *mut sys::SSL, mode: c_int);
+    fn SSL_stateless(ssl: *mut sys::SSL) -> c_int;
 }
 
 /// A function that handshakes before it does anything else.
@@ -145,6 +155,35 @@ fn scenario_bio() {
     assert_eq!(connection.sent(), 0, "nothing is said before the end of the handshake");
     // SAFETY: frees the connection as well.
     unsafe { sys::BIO_free_all(bio) };
+}
+
+/// A HelloRetryRequest with a cookie, and the handshake behind it: what each call returns.
+#[test]
+#[ignore = "runs under `accelerated_and_native`"]
+fn scenario_stateless() {
+    let mut context = context_builder();
+    context.set_stateless_cookie_generate_cb(|_, cookie| {
+        cookie[..4].copy_from_slice(b"word");
+        Ok(4)
+    });
+    context.set_stateless_cookie_verify_cb(|_, cookie| cookie == b"word");
+    let (epoll, context) = (Epoll::new(), context.build());
+    let (server, client) = Connection::with_client(&context);
+    epoll.add(descriptor(&server), libc::EPOLLIN);
+    let mut client = Client::begin(client, SslVersion::TLS1_3);
+    let mut answers = String::new();
+    // Between the client's hellos stands its ChangeCipherSpec.
+    for _ in 0..3 {
+        epoll.wait(-1).expect("a record of the client");
+        // SAFETY: a live SSL.
+        let _ = write!(answers, "{} ", unsafe { SSL_stateless(server.ssl) });
+        client.go_on(&mut &[][..]);
+    }
+    epoll.wait(-1).expect("the end of the client's handshake");
+    // SAFETY: as above.
+    let _ = write!(answers, "{}", unsafe { sys::SSL_accept(server.ssl) });
+    server.free();
+    std::fs::write(file("answers"), answers).expect("a write");
 }
 
 fn first(function: Function, is_freed: bool, context: &SslContext) {

@@ -203,7 +203,12 @@ pub fn file(name: &str) -> PathBuf {
 
 /// A server's context with a key of RSA-2048.
 pub fn context() -> SslContext {
-    context_of(USUAL).build()
+    context_builder().build()
+}
+
+/// What such a context is made of.
+pub fn context_builder() -> SslContextBuilder {
+    context_of(USUAL)
 }
 
 /// The same, of a program that excludes a provider.
