@@ -1,4 +1,4 @@
-//! Computes the tables of the generators of P-256 and P-384 (`src/weierstrass/table.rs`).
+//! Computes the tables of the generators of NIST's curves (`src/weierstrass/table.rs`).
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -6,6 +6,7 @@ use std::{env, fs};
 #[allow(dead_code, unused_macros, reason = "the kernels use the rest")]
 #[path = "src/digits.rs"]
 mod digits;
+#[macro_use]
 #[allow(dead_code, reason = "the kernels use the rest")]
 #[path = "src/weierstrass/numbers.rs"]
 mod numbers;
@@ -19,18 +20,22 @@ fn main() {
     println!("cargo::rerun-if-changed=src/weierstrass/numbers.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let write = |name, text| fs::write(out.join(name), text).expect("OUT_DIR can be written");
-    write("p256.rs", table::<5>(&numbers::P256, 256));
-    write("p384.rs", table::<8>(&numbers::P384, 384));
+    macro_rules! write_tables {
+        ($($curve:ident $digits:literal),+) => {$(
+            write(concat!(stringify!($curve), ".rs"), table::<$digits>(&numbers::$curve));
+        )+};
+    }
+    with_curves!(write_tables);
 }
 
 /// A point's x and y, in Montgomery form.
 type Point<const D: usize> = [[u64; D]; 2];
 
 /// The table as an array in Rust.
-fn table<const D: usize>(numbers: &Numbers, bits: usize) -> String {
+fn table<const D: usize>(numbers: &Numbers) -> String {
     let field = Field::<D>(CurveModulus::new(numbers.p));
     let mut base = [field.0.element(numbers.x), field.0.element(numbers.y)];
-    let windows: Vec<_> = (0..bits / numbers.base_window + 1)
+    let windows: Vec<_> = (0..numbers.bits / numbers.base_window + 1)
         .map(|_| {
             let points = field.multiples(base, 1 << (numbers.base_window - 1));
             let last = *points.last().expect("a window has points");
@@ -119,7 +124,8 @@ impl<const D: usize> Field<D> {
 
     /// x·y·R^-1 mod m.
     fn multiply(&self, x: [u64; D], y: [u64; D]) -> [u64; D] {
-        let mut columns = [0u128; 16];
+        let mut columns = [[0u128; D]; 2];
+        let columns = columns.as_flattened_mut();
         for i in 0..D {
             for j in 0..D {
                 columns[i + j] += u128::from(x[i]) * u128::from(y[j]);

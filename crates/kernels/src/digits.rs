@@ -1,11 +1,12 @@
 //! Numbers as 52-bit digits: bytes, and what is computed of a modulus while compiling.
 
-/// Repeats straight-line code for each digit of a number of five or eight digits.
+/// Repeats straight-line code for each digit of a number, for as many digits as any curve has.
 macro_rules! each_digit {
     ($digits:ident, $index:ident => $body:expr) => {
         match $digits {
             5 => each_digit!(@ $index => $body; 0 1 2 3 4),
-            _ => each_digit!(@ $index => $body; 0 1 2 3 4 5 6 7),
+            8 => each_digit!(@ $index => $body; 0 1 2 3 4 5 6 7),
+            _ => unreachable!("no curve has so many digits"),
         }
     };
     (@ $index:ident => $body:expr; $($number:literal)*) => {{

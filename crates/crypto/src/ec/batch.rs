@@ -1,80 +1,20 @@
 //! Jobs sorted by curve, in as few batches as they need.
 
-use widelane_kernels::weierstrass::{
-    self as kernels, CurveLanes, P256, P384, Point, Scalar, Verdict,
-};
+use widelane_kernels::weierstrass::{self as kernels, CurveLanes, Verdict};
 use widelane_secret::wipe;
 
-use super::key::{CurvePoint, Material, PrivateKey, PublicKey, UNCOMPRESSED};
+use super::curve::{AllCurves, Keys};
+use super::key::{PrivateKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
 use crate::digest::{Digest, Hash, Job};
 use crate::stack::scrubbed;
 
-/// Stack of a batch on P-256.
-const P256_STACK_BYTES: usize = 32 << 10;
-/// Stack of a batch on P-384.
-const P384_STACK_BYTES: usize = 60 << 10;
 /// Stack of a nonce for a signature that is made elsewhere.
 const NONCE_STACK_BYTES: usize = 4 << 10;
 
-/// A register whose lanes take jobs on either curve.
-pub(super) trait BothCurves: CurveLanes<P256, 5> + CurveLanes<P384, 8> {}
-
-impl<L: CurveLanes<P256, 5> + CurveLanes<P384, 8>> BothCurves for L {}
-
-/// A curve of the kernels with its keys among ours.
-trait Keys<const D: usize>: kernels::Curve<D> {
-    fn scalar(key: &PrivateKey) -> Option<&Scalar<D>>;
-    fn point(key: &PublicKey) -> Option<&Point<D>>;
-
-    /// Executes a batch and wipes the stack that it took.
-    fn scrubbed(work: impl FnOnce());
-}
-
-impl Keys<5> for P256 {
-    fn scalar(key: &PrivateKey) -> Option<&Scalar<5>> {
-        match &*key.material {
-            Material::P256(_, scalar) => Some(scalar),
-            Material::P384(..) => None,
-        }
-    }
-
-    fn point(key: &PublicKey) -> Option<&Point<5>> {
-        match &key.point {
-            CurvePoint::P256(point) => Some(point),
-            CurvePoint::P384(_) => None,
-        }
-    }
-
-    fn scrubbed(work: impl FnOnce()) {
-        scrubbed::<P256_STACK_BYTES, _>(work);
-    }
-}
-
-impl Keys<8> for P384 {
-    fn scalar(key: &PrivateKey) -> Option<&Scalar<8>> {
-        match &*key.material {
-            Material::P384(_, scalar) => Some(scalar),
-            Material::P256(..) => None,
-        }
-    }
-
-    fn point(key: &PublicKey) -> Option<&Point<8>> {
-        match &key.point {
-            CurvePoint::P384(point) => Some(point),
-            CurvePoint::P256(_) => None,
-        }
-    }
-
-    fn scrubbed(work: impl FnOnce()) {
-        scrubbed::<P384_STACK_BYTES, _>(work);
-    }
-}
-
 /// Makes public keys in `room`.
-pub(super) fn generate<L: BothCurves>(room: L::Room, jobs: &mut [GenerateJob<'_>]) {
-    generate_on::<L, P256, 5>(room, jobs);
-    generate_on::<L, P384, 8>(room, jobs);
+pub(super) fn generate<L: AllCurves>(room: L::Room, jobs: &mut [GenerateJob<'_>]) {
+    each_curve!(|C, D| generate_on::<L, C, D>(room, jobs));
 }
 
 fn generate_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
@@ -106,9 +46,8 @@ fn generate_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
 }
 
 /// Derives shared secrets in `room`.
-pub(super) fn derive<L: BothCurves>(room: L::Room, jobs: &mut [DeriveJob<'_>]) {
-    derive_on::<L, P256, 5>(room, jobs);
-    derive_on::<L, P384, 8>(room, jobs);
+pub(super) fn derive<L: AllCurves>(room: L::Room, jobs: &mut [DeriveJob<'_>]) {
+    each_curve!(|C, D| derive_on::<L, C, D>(room, jobs));
 }
 
 fn derive_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
@@ -140,19 +79,17 @@ fn derive_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
 }
 
 /// Signs digests in `room`, one in each lane.
-pub(super) fn sign<L: BothCurves>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
-    sign_on::<P256, 5>(hash, jobs, L::LANES, |batch| <L as CurveLanes<P256, 5>>::sign(room, batch));
-    sign_on::<P384, 8>(hash, jobs, L::LANES, |batch| <L as CurveLanes<P384, 8>>::sign(room, batch));
+pub(super) fn sign<L: AllCurves>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
+    each_curve!(|C, D| {
+        sign_on::<C, D>(hash, jobs, L::LANES, |batch| <L as CurveLanes<C, D>>::sign(room, batch));
+    });
 }
 
 /// Signs digests in `room`, one after the other in all lanes.
-pub(super) fn sign_alone<L: BothCurves>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
-    sign_on::<P256, 5>(hash, jobs, 1, |batch| {
-        <L as CurveLanes<P256, 5>>::sign_alone(room, &mut batch[0]);
-    });
-    sign_on::<P384, 8>(hash, jobs, 1, |batch| {
-        <L as CurveLanes<P384, 8>>::sign_alone(room, &mut batch[0]);
-    });
+pub(super) fn sign_alone<L: AllCurves>(room: L::Room, hash: &Hash, jobs: &mut [SignJob<'_>]) {
+    each_curve!(|C, D| sign_on::<C, D>(hash, jobs, 1, |batch| {
+        <L as CurveLanes<C, D>>::sign_alone(room, &mut batch[0]);
+    }));
 }
 
 /// Signs those digests that are to be signed on a curve, at most `lanes` at a time.
@@ -181,7 +118,7 @@ fn sign_on<C: Keys<D>, const D: usize>(
             for (job, nonce) in jobs.iter_mut().zip(&nonces) {
                 let nonce = nonce.as_ref().try_into().expect("the digest of SHA-512");
                 let private = C::scalar(job.key).expect("the curve is checked");
-                let digest = leftmost(job.digest, C::BYTES);
+                let digest = leftmost::<C, D>(job.digest);
                 let signature = &mut *job.signature;
                 let verdict = Verdict::Pending;
                 batch.push(kernels::SignJob { private, nonce, digest, signature, verdict });
@@ -196,7 +133,7 @@ fn sign_on<C: Keys<D>, const D: usize>(
     }
 }
 
-/// 512 bits to make each nonce of: uniform if the entropy is, and of no use to anyone who does not
+/// What each nonce is made of: uniform if the entropy is, and of no use to anyone who does not
 /// know the private key if it is not.
 fn nonces(hash: &Hash, jobs: &[&mut SignJob<'_>]) -> Vec<Digest> {
     let head = |job: &&mut SignJob<'_>| [job.key.as_bytes(), job.entropy, &[HERE]].concat();
@@ -231,7 +168,8 @@ pub(super) fn nonce(
         let mut message = [key.as_bytes(), entropy, &[ELSEWHERE], digest].concat();
         let mut made = hash.digest(&message);
         let curve = key.curve();
-        let nonce = PrivateKey::from_bytes(curve, &made.as_ref()[..curve.bytes()]).ok();
+        let nonce = made.as_ref().get(..curve.bytes());
+        let nonce = nonce.and_then(|bytes| PrivateKey::from_bytes(curve, bytes).ok());
         wipe(&mut message);
         made.wipe();
         nonce
@@ -239,9 +177,8 @@ pub(super) fn nonce(
 }
 
 /// Verifies signatures in `room`.
-pub(super) fn verify<L: BothCurves>(room: L::Room, jobs: &mut [VerifyJob<'_>]) {
-    verify_on::<L, P256, 5>(room, jobs);
-    verify_on::<L, P384, 8>(room, jobs);
+pub(super) fn verify<L: AllCurves>(room: L::Room, jobs: &mut [VerifyJob<'_>]) {
+    each_curve!(|C, D| verify_on::<L, C, D>(room, jobs));
 }
 
 fn verify_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
@@ -255,7 +192,7 @@ fn verify_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
             job.outcome = Outcome::Mismatched;
             continue;
         }
-        let (digest, signature) = (leftmost(job.digest, C::BYTES), job.signature);
+        let (digest, signature) = (leftmost::<C, D>(job.digest), job.signature);
         batch.push(kernels::VerifyJob { public, digest, signature, verdict: Verdict::Pending });
         outcomes.push(&mut job.outcome);
     }
@@ -267,9 +204,10 @@ fn verify_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
     }
 }
 
-/// What of a digest counts (FIPS 186-5, section 6.4.1): the orders have as many bits as bytes·8.
-fn leftmost(digest: &[u8], bytes: usize) -> &[u8] {
-    &digest[..digest.len().min(bytes)]
+/// What of a digest counts (FIPS 186-5, section 6.4.1): as many bits as the order has.
+fn leftmost<C: Keys<D>, const D: usize>(digest: &[u8]) -> &[u8] {
+    const { assert!(C::NUMBERS.bits == 8 * C::BYTES, "longer digests would have to be shifted") };
+    &digest[..digest.len().min(C::BYTES)]
 }
 
 /// What became of a signature that was looked at.

@@ -20,15 +20,25 @@ pub enum EncodingError {
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 2;
 
+/// Bytes of the longest signature on a curve, in DER: an integer has a bit for its sign.
+#[must_use]
+pub const fn signature_bytes_max(curve: Curve) -> usize {
+    let integers = 2 * (2 + curve.bits() / 8 + 1);
+    // From 128 bytes on, the length in front of them has two.
+    integers + if integers < 0x80 { 2 } else { 3 }
+}
+
 /// Encodes a signature r || s in DER.
 ///
 /// # Panics
 ///
-/// Panics if r and s are not equally long, or not from 1 to 48 bytes: no curve of ours makes those.
+/// Panics if r and s are not equally long, or longer than those of any curve.
 #[must_use]
 pub fn signature_to_der(signature: &[u8]) -> Vec<u8> {
-    let is_pair = signature.len().is_multiple_of(2) && (2..=96).contains(&signature.len());
-    assert!(is_pair, "a signature has two numbers of 1 to 48 bytes");
+    const { assert!(signature_bytes_max(Curve::LARGEST) < 0x80, "lengths are of one byte") };
+    let is_pair = signature.len().is_multiple_of(2)
+        && (2..=2 * Curve::LARGEST.bytes()).contains(&signature.len());
+    assert!(is_pair, "a signature has two numbers, each as long as a curve's order");
     let (r, s) = signature.split_at(signature.len() / 2);
     let mut der = vec![SEQUENCE, 0];
     for number in [r, s] {

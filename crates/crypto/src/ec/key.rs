@@ -3,10 +3,10 @@
 use std::fmt;
 
 use thiserror::Error;
-use widelane_kernels::weierstrass::{P256, P384, Point, Scalar};
 use widelane_vault::Vault;
 
 use super::Curve;
+use super::curve::{CurvePoint, Material};
 use crate::stack::scrubbed;
 
 /// Stack of an import.
@@ -44,24 +44,10 @@ pub struct PrivateKey {
     pub(super) material: Vault<Material>,
 }
 
-/// The number as it came and in the form of the kernels, by curve.
-#[derive(Clone)]
-pub(super) enum Material {
-    P256([u8; 32], Scalar<5>),
-    P384([u8; 48], Scalar<8>),
-}
-
 /// A public key: a point of the curve other than infinity.
 #[derive(Clone)]
 pub struct PublicKey {
     pub(super) point: CurvePoint,
-}
-
-/// The point in the form of the kernels, by curve.
-#[derive(Clone)]
-pub(super) enum CurvePoint {
-    P256(Point<5>),
-    P384(Point<8>),
 }
 
 impl PrivateKey {
@@ -73,28 +59,20 @@ impl PrivateKey {
     /// A [`KeyError`] when the length is wrong or the number out of range.
     pub fn from_bytes(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
         check_length(bytes, curve.bytes())?;
-        let material = scrubbed::<STACK_BYTES, _>(|| match curve {
-            Curve::P256 => Material::p256(bytes).map(Vault::new),
-            Curve::P384 => Material::p384(bytes).map(Vault::new),
-        });
+        let read = || Material::read(curve, bytes).map(Vault::new);
+        let material = scrubbed::<STACK_BYTES, _>(read);
         Ok(PrivateKey { material: material.ok_or(KeyError::OutOfRange)? })
     }
 
     /// The private key, big-endian and as long as a coordinate.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        match &*self.material {
-            Material::P256(bytes, _) => bytes,
-            Material::P384(bytes, _) => bytes,
-        }
+        self.material.as_bytes()
     }
 
     /// The curve of the key.
     pub fn curve(&self) -> Curve {
-        match *self.material {
-            Material::P256(..) => Curve::P256,
-            Material::P384(..) => Curve::P384,
-        }
+        self.material.curve()
     }
 }
 
@@ -103,18 +81,6 @@ impl Clone for PrivateKey {
         // The copy is made on the stack.
         let material = || Vault::new(Material::clone(&self.material));
         PrivateKey { material: scrubbed::<STACK_BYTES, _>(material) }
-    }
-}
-
-impl Material {
-    fn p256(bytes: &[u8]) -> Option<Self> {
-        let scalar = Scalar::from_bytes::<P256>(bytes)?;
-        Some(Material::P256(bytes.try_into().ok()?, scalar))
-    }
-
-    fn p384(bytes: &[u8]) -> Option<Self> {
-        let scalar = Scalar::from_bytes::<P384>(bytes)?;
-        Some(Material::P384(bytes.try_into().ok()?, scalar))
     }
 }
 
@@ -130,36 +96,27 @@ impl PublicKey {
     /// # Errors
     /// A [`KeyError`] when that is not what the bytes are, or not a point of the curve.
     pub fn from_uncompressed(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
-        check_length(bytes, 1 + 2 * curve.bytes())?;
+        check_length(bytes, curve.public_bytes())?;
         let (&[first], coordinates) = bytes.split_first_chunk().expect("the length is checked");
         if first != UNCOMPRESSED {
             return Err(KeyError::Format);
         }
-        let point = match curve {
-            Curve::P256 => Point::from_bytes::<P256>(coordinates).map(CurvePoint::P256),
-            Curve::P384 => Point::from_bytes::<P384>(coordinates).map(CurvePoint::P384),
-        };
+        let point = CurvePoint::read(curve, coordinates);
         Ok(PublicKey { point: point.ok_or(KeyError::NotOnCurve)? })
     }
 
     /// The public key, as 04 || x || y.
     #[must_use]
     pub fn to_uncompressed(&self) -> Vec<u8> {
-        let mut bytes = vec![0; 1 + 2 * self.curve().bytes()];
+        let mut bytes = vec![0; self.curve().public_bytes()];
         bytes[0] = UNCOMPRESSED;
-        match &self.point {
-            CurvePoint::P256(point) => point.to_bytes::<P256>(&mut bytes[1..]),
-            CurvePoint::P384(point) => point.to_bytes::<P384>(&mut bytes[1..]),
-        }
+        self.point.write(&mut bytes[1..]);
         bytes
     }
 
     /// The curve of the key.
     pub fn curve(&self) -> Curve {
-        match self.point {
-            CurvePoint::P256(_) => Curve::P256,
-            CurvePoint::P384(_) => Curve::P384,
-        }
+        self.point.curve()
     }
 }
 
@@ -175,10 +132,7 @@ impl fmt::Debug for PublicKey {
 /// Secrets: the coordinates. The time tells whether they are a point, nothing else.
 #[must_use]
 pub fn is_point(curve: Curve, coordinates: &[u8]) -> bool {
-    scrubbed::<STACK_BYTES, _>(|| match curve {
-        Curve::P256 => Point::from_bytes::<P256>(coordinates).is_some(),
-        Curve::P384 => Point::from_bytes::<P384>(coordinates).is_some(),
-    })
+    scrubbed::<STACK_BYTES, _>(|| CurvePoint::read(curve, coordinates).is_some())
 }
 
 fn check_length(bytes: &[u8], expected: usize) -> Result<(), KeyError> {

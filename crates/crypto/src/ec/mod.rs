@@ -21,45 +21,23 @@
 //! }
 //! ```
 
+#[macro_use]
+mod curve;
+
 mod batch;
 pub mod encoding;
 mod key;
 
 use widelane_cpu::{Policy, Room};
+pub use widelane_kernels::weierstrass::Numbers;
 
 use crate::choice::Choice;
 use crate::digest::{Algorithm, Hash};
+pub use curve::Curve;
 pub use key::{KeyError, PrivateKey, PublicKey, is_point};
 
 /// The rooms that curves have, best first.
 pub const ROOMS: &[Room] = Choice::ROOMS;
-
-/// A curve that the kernels know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Curve {
-    /// NIST P-256, also called secp256r1 and prime256v1.
-    P256,
-    /// NIST P-384, also called secp384r1.
-    P384,
-}
-
-impl Curve {
-    /// Every curve, smallest first.
-    pub const ALL: [Curve; 2] = [Curve::P256, Curve::P384];
-
-    /// Bits of a coordinate, and of a private key.
-    pub const fn bits(self) -> usize {
-        match self {
-            Curve::P256 => 256,
-            Curve::P384 => 384,
-        }
-    }
-
-    /// Bytes of a coordinate, of a private key, and of each half of a signature.
-    pub const fn bytes(self) -> usize {
-        self.bits() / 8
-    }
-}
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -172,8 +150,8 @@ pub struct Ec {
 }
 
 /// The result and the time of a job do not depend on the others. A batch costs the same for one job
-/// as for [`lanes`](Self::lanes) of them; more jobs, or jobs on both curves, make several batches.
-/// Every batch uses up to 64 KiB of stack.
+/// as for [`lanes`](Self::lanes) of them; more jobs, or jobs on several curves, make several
+/// batches, each of which uses up to 64 KiB of stack.
 impl Ec {
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]

@@ -3,14 +3,14 @@
 use core::marker::PhantomData;
 use core::slice;
 
+use super::Curve;
 use super::batch::{Derive, Generate, Verify};
 use super::job::{DeriveJob, GenerateJob, SignJob, VerifyJob};
 use super::sign::{Sign, SignAlone};
-use super::{Curve, P256, P384};
 use crate::lanes::{Fma256x4, Ifma256x4, Ifma512x8, Lanes, Portable};
 use crate::registers::Register;
 
-/// A register whose lanes take jobs on a curve. Every register has it for both curves by functions
+/// A register whose lanes take jobs on a curve. Every register has it for all curves by functions
 /// without parameters: their code is made here, and not again by each crate that calls them.
 ///
 /// # Panics
@@ -34,10 +34,9 @@ pub trait CurveLanes<C: Curve<D>, const D: usize>: Lanes {
     fn verify(room: Self::Room, jobs: &mut [VerifyJob<'_, D>]);
 }
 
-/// Implements [`CurveLanes`] for registers and curves, given how a digest is signed alone.
+/// Implements [`CurveLanes`] for registers and a curve, given what signs a digest alone.
 macro_rules! curve_lanes {
-    ($($register:ident: $curve:ident, $digits:literal,
-       $room:ident $job:ident => $alone:expr;)+) => {$(
+    ($curve:ident $digits:literal: $($register:ident by $alone:ident),+) => {$(
         impl CurveLanes<$curve, $digits> for $register {
             fn generate(room: Self::Room, jobs: &mut [GenerateJob<'_, $digits>]) {
                 check_count(jobs, Self::LANES);
@@ -54,8 +53,8 @@ macro_rules! curve_lanes {
                 Self::enter(room, Sign::<$curve, $digits> { jobs, curve: PhantomData });
             }
 
-            fn sign_alone($room: Self::Room, $job: &mut SignJob<'_, $digits>) {
-                $alone;
+            fn sign_alone(room: Self::Room, job: &mut SignJob<'_, $digits>) {
+                $alone::<Self, $curve, $digits>(room, job);
             }
 
             fn verify(room: Self::Room, jobs: &mut [VerifyJob<'_, $digits>]) {
@@ -71,16 +70,22 @@ fn share<L: Lanes, C: Curve<D>, const D: usize>(room: L::Room, job: &mut SignJob
     L::enter(room, SignAlone::<C, D> { job, curve: PhantomData });
 }
 
-curve_lanes! {
-    Ifma512x8: P256, 5, room job => share::<Self, P256, 5>(room, job);
-    Ifma512x8: P384, 8, room job => share::<Self, P384, 8>(room, job);
-    Ifma256x4: P256, 5, room job => share::<Self, P256, 5>(room, job);
-    Ifma256x4: P384, 8, room job => share::<Self, P384, 8>(room, job);
-    Fma256x4: P256, 5, room job => share::<Self, P256, 5>(room, job);
-    Fma256x4: P384, 8, room job => share::<Self, P384, 8>(room, job);
-    Portable: P256, 5, room job => <Self as CurveLanes<P256, 5>>::sign(room, slice::from_mut(job));
-    Portable: P384, 8, room job => <Self as CurveLanes<P384, 8>>::sign(room, slice::from_mut(job));
+/// Signs a digest in the one lane of a room.
+fn sign<L: CurveLanes<C, D>, C: Curve<D>, const D: usize>(room: L::Room, job: &mut SignJob<'_, D>) {
+    L::sign(room, slice::from_mut(job));
 }
+
+macro_rules! all_curves {
+    ($($curve:ident $digits:literal),+) => {$(
+        use super::$curve;
+        curve_lanes! {
+            $curve $digits:
+            Ifma512x8 by share, Ifma256x4 by share, Fma256x4 by share, Portable by sign
+        }
+    )+};
+}
+
+with_curves!(all_curves);
 
 fn check_count<J>(jobs: &[J], lanes: usize) {
     assert!((1..=lanes).contains(&jobs.len()), "a batch has 1 to {lanes} jobs");

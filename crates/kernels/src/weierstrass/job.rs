@@ -4,6 +4,7 @@ use widelane_secret::{Mask, wipe};
 
 use super::curve::Curve;
 use super::element::{Element, Prime};
+use super::numbers::NONCE_BYTES;
 use super::point::Affine;
 use crate::digits::{difference, from_bytes, less, to_bytes};
 use crate::lanes::Portable;
@@ -62,8 +63,8 @@ pub struct DeriveJob<'a, const D: usize> {
 pub struct SignJob<'a, const D: usize> {
     /// The private key.
     pub private: &'a Scalar<D>,
-    /// A uniform number of 512 bits that is used once; the nonce is its remainder modulo n.
-    pub nonce: &'a [u8; 64],
+    /// A uniform number that is used once; the nonce is its remainder modulo n.
+    pub nonce: &'a [u8; NONCE_BYTES],
     /// The leftmost bits of the digest, as many as n has.
     pub digest: &'a [u8],
     /// r and s; zeros unless done.

@@ -6,6 +6,10 @@
 //! with a key of its own, from bytes to bytes, and gives every job a [`Verdict`]. Mathematics and
 //! bounds are in `docs/design/nist-curves.md`.
 
+#[macro_use]
+#[allow(dead_code, reason = "the build script reads the rest")]
+mod numbers;
+
 mod batch;
 mod curve;
 mod door;
@@ -13,8 +17,6 @@ mod element;
 mod inverse;
 mod job;
 mod multiply;
-#[allow(dead_code, reason = "the build script reads the rest")]
-mod numbers;
 mod p256;
 mod p384;
 mod point;
@@ -28,5 +30,6 @@ mod tests;
 pub use curve::Curve;
 pub use door::CurveLanes;
 pub use job::{DeriveJob, GenerateJob, Point, Scalar, SignJob, Verdict, VerifyJob};
+pub use numbers::{NONCE_BYTES, Numbers};
 pub use p256::P256;
 pub use p384::P384;

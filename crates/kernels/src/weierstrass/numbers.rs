@@ -1,23 +1,48 @@
-//! The numbers of the curves, in hexadecimal digits (SP 800-186, sections 3.2.1.3 and 3.2.1.4).
+//! The list of the curves, and their numbers in hexadecimal digits (SP 800-186, sections 3.2.1.3
+//! and 3.2.1.4).
 //!
 //! The build script reads this file too: it computes the generators' tables.
 
+/// Calls a macro with every curve: its name, and how many digits its coordinates and scalars have.
+macro_rules! with_curves {
+    ($macro:ident) => {
+        $macro! { P256 5, P384 8 }
+    };
+}
+
 /// A curve y² = x³ − 3·x + b.
-pub(super) struct Numbers {
+#[derive(Debug)]
+pub struct Numbers {
+    /// Bits of p, and of n.
+    pub bits: usize,
     /// The prime of the coordinates.
     pub p: &'static str,
     /// The prime number of points.
     pub n: &'static str,
+    /// The constant term.
     pub b: &'static str,
-    /// The generator.
+    /// x of the generator.
     pub x: &'static str,
+    /// y of the generator.
     pub y: &'static str,
     /// Bits of a scalar that one entry of the generator's table stands for.
     pub base_window: usize,
 }
 
+impl Numbers {
+    /// Bytes of a coordinate, and of a scalar.
+    pub const fn bytes(&self) -> usize {
+        self.bits.div_ceil(8)
+    }
+}
+
+/// Bytes of the number that a nonce is made of: 64 bits more than any n has, so that its remainder
+/// modulo n is as good as uniform (FIPS 186-5, A.3.1).
+pub const NONCE_BYTES: usize = 64;
+
 /// P-256.
 pub(super) const P256: Numbers = Numbers {
+    bits: 256,
     p: "ffffffff00000001000000000000000000000000ffffffffffffffffffffffff",
     n: "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
     b: "5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604b",
@@ -28,6 +53,7 @@ pub(super) const P256: Numbers = Numbers {
 
 /// P-384.
 pub(super) const P384: Numbers = Numbers {
+    bits: 384,
     p: "fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe\
                  ffffffff0000000000000000ffffffff",
     n: "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf\

@@ -2,7 +2,9 @@
 
 use super::curve::Curve;
 use super::element::{Columns, Element, Field, Prime, Product, reduce_dense};
-use super::{numbers, table};
+use super::numbers::{self, Numbers};
+use super::scalar::window_count;
+use super::table::Table;
 use crate::digits::{CurveModulus, DIGIT_MASK};
 use crate::lanes::Lanes;
 
@@ -19,15 +21,18 @@ pub struct P256Order;
 impl Curve<5> for P256 {
     type Field = P256Field;
     type Order = P256Order;
-    const BYTES: usize = 32;
+    const NUMBERS: &'static Numbers = &numbers::P256;
     const B: [u64; 5] = P256Field::MODULUS.element(numbers::P256.b);
-    const BASE_WINDOW: usize = numbers::P256.base_window;
 
     #[inline(always)]
     fn base_row(window: usize, coordinate: usize, digit: usize) -> &'static [[u64; 16]] {
-        &table::P256.0[window][coordinate][digit]
+        &TABLE.0[window][coordinate][digit]
     }
 }
+
+/// The generator's table: 185 KiB.
+static TABLE: Table<{ window_count(numbers::P256.bits, numbers::P256.base_window) }, 5, 4> =
+    Table(include!(concat!(env!("OUT_DIR"), "/P256.rs")));
 
 impl Prime<5> for P256Field {
     const MODULUS: CurveModulus<5> = CurveModulus::new(numbers::P256.p);

@@ -2,7 +2,9 @@
 
 use super::curve::Curve;
 use super::element::{Columns, Element, Field, Prime, Product, reduce_dense};
-use super::{numbers, table};
+use super::numbers::{self, Numbers};
+use super::scalar::window_count;
+use super::table::Table;
 use crate::digits::{CurveModulus, DIGIT_MASK};
 use crate::lanes::Lanes;
 
@@ -19,15 +21,18 @@ pub struct P384Order;
 impl Curve<8> for P384 {
     type Field = P384Field;
     type Order = P384Order;
-    const BYTES: usize = 48;
+    const NUMBERS: &'static Numbers = &numbers::P384;
     const B: [u64; 8] = P384Field::MODULUS.element(numbers::P384.b);
-    const BASE_WINDOW: usize = numbers::P384.base_window;
 
     #[inline(always)]
     fn base_row(window: usize, coordinate: usize, digit: usize) -> &'static [[u64; 16]] {
-        &table::P384.0[window][coordinate][digit]
+        &TABLE.0[window][coordinate][digit]
     }
 }
+
+/// The generator's table: 260 KiB.
+static TABLE: Table<{ window_count(numbers::P384.bits, numbers::P384.base_window) }, 8, 2> =
+    Table(include!(concat!(env!("OUT_DIR"), "/P384.rs")));
 
 impl Prime<8> for P384Field {
     const MODULUS: CurveModulus<8> = CurveModulus::new(numbers::P384.p);

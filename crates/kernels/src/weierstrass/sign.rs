@@ -11,9 +11,10 @@ use super::element::{Element, Prime, Product};
 use super::inverse::{InvertBoth, InvertSideBySide};
 use super::job::SignJob;
 use super::multiply::MultiplyBase;
+use super::numbers::NONCE_BYTES;
 use super::point::{Coordinate, Jacobian};
 use super::spread::{MultiplyBaseSpread, half};
-use crate::digits::{from_bytes, to_bytes};
+use crate::digits::{bits_of, from_bytes, to_bytes};
 use crate::lanes::{LaneMask, Lanes};
 use crate::registers::Task;
 
@@ -77,7 +78,7 @@ impl<C: Curve<D>, L: Lanes, const D: usize> Task<L> for SignAlone<'_, '_, C, D> 
 struct Operands<const D: usize> {
     private: Numbers<D>,
     negated: Numbers<D>,
-    /// Of the 512 bits of a nonce, D digits and what is above.
+    /// Of the number for a nonce, D digits and what is above.
     low: Numbers<D>,
     high: Numbers<D>,
     digests: Numbers<D>,
@@ -104,9 +105,12 @@ impl<const D: usize> Drop for Operands<D> {
     }
 }
 
-/// `D` digits of a nonce of 64 bytes from digit `from` on; zeros beyond its end.
-fn wide_digits<const D: usize>(nonce: &[u8; 64], from: usize) -> [u64; D] {
-    let mut digits: [u64; 10] = from_bytes(nonce);
+/// Digits of the number for a nonce.
+const NONCE_DIGITS: usize = (8 * NONCE_BYTES).div_ceil(bits_of(1));
+
+/// `D` digits of the number for a nonce from digit `from` on; zeros beyond its end.
+fn wide_digits<const D: usize>(nonce: &[u8; NONCE_BYTES], from: usize) -> [u64; D] {
+    let mut digits: [u64; NONCE_DIGITS] = from_bytes(nonce);
     let part = array::from_fn(|index| digits.get(from + index).copied().unwrap_or(0));
     wipe(&mut digits);
     part
@@ -132,6 +136,8 @@ struct Signature<C: Curve<D>, L, const D: usize> {
 impl<C: Curve<D>, L: Lanes, const D: usize> Signing<C, L, D> {
     #[inline(always)]
     fn new(room: L::Room, operands: &Operands<D>) -> Self {
+        const { assert!(8 * NONCE_BYTES >= C::NUMBERS.bits + 64, "biased nonces tell the key") };
+        const { assert!(NONCE_DIGITS <= 2 * D, "nonces do not fit into low and high digits") };
         let lanes = |numbers: &Numbers<D>| {
             Element::<C::Order, L, D>::from_lanes(room, |lane| numbers[lane])
         };
