@@ -38,15 +38,18 @@ macro_rules! kinds {
     };
 }
 
-/// Declares [`OperationKind`]; the last column is the [`Role`].
+/// Declares [`OperationKind`]; the last two columns are the [`Role`] and the
+/// [price](OperationKind::price_us).
 macro_rules! operations {
-    ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $role:ident;)+) => {
+    ($($(#[$doc:meta])*
+        $kind:ident = $number:literal, $name:literal, $role:ident, $price_us:literal;)+) => {
         kinds! {
             /// Kinds of operations that are counted apart. What has a number keeps it.
             enum OperationKind { $($(#[$doc])* $kind = $number, $name;)+ }
         }
 
         const ROLES: [Role; OperationKind::ALL.len()] = [$(Role::$role),+];
+        const PRICES_US: [u32; OperationKind::ALL.len()] = [$($price_us),+];
     };
 }
 
@@ -65,68 +68,74 @@ enum Role {
 
 operations! {
     /// RSA signature or decryption with a key of 2048 bits.
-    Rsa2048 = 0, "rsa-2048", Other;
+    Rsa2048 = 0, "rsa-2048", Other, 250;
     /// RSA signature or decryption with a key of 3072 bits.
-    Rsa3072 = 1, "rsa-3072", Other;
+    Rsa3072 = 1, "rsa-3072", Other, 750;
     /// RSA signature or decryption with a key of 4096 bits.
-    Rsa4096 = 2, "rsa-4096", Other;
+    Rsa4096 = 2, "rsa-4096", Other, 1700;
     /// X25519 key pair.
-    X25519Generate = 3, "x25519-generate", Generation;
+    X25519Generate = 3, "x25519-generate", Generation, 0;
     /// X25519 shared secret.
-    X25519Derive = 4, "x25519-derive", Derivation;
+    X25519Derive = 4, "x25519-derive", Derivation, 40;
     /// Key pair on P-256.
-    P256Generate = 5, "p256-generate", Generation;
+    P256Generate = 5, "p256-generate", Generation, 0;
     /// ECDH on P-256.
-    P256Derive = 6, "p256-derive", Derivation;
+    P256Derive = 6, "p256-derive", Derivation, 40;
     /// ECDSA signature on P-256.
-    P256Sign = 7, "p256-sign", Other;
+    P256Sign = 7, "p256-sign", Other, 40;
     /// Key pair on P-384.
-    P384Generate = 8, "p384-generate", Generation;
+    P384Generate = 8, "p384-generate", Generation, 0;
     /// ECDH on P-384.
-    P384Derive = 9, "p384-derive", Derivation;
+    P384Derive = 9, "p384-derive", Derivation, 600;
     /// ECDSA signature on P-384.
-    P384Sign = 10, "p384-sign", Other;
+    P384Sign = 10, "p384-sign", Other, 600;
     /// Ed25519 signature.
-    Ed25519Sign = 11, "ed25519-sign", Other;
+    Ed25519Sign = 11, "ed25519-sign", Other, 40;
     /// Whatever is none of these and goes to the default provider.
-    Other = 12, "other", Other;
+    Other = 12, "other", Other, 40;
     /// Key pair of ML-KEM-512, alone or beside a curve.
-    MlKem512Generate = 13, "mlkem512-generate", Generation;
+    MlKem512Generate = 13, "mlkem512-generate", Generation, 0;
     /// Key pair of ML-KEM-768, alone or beside a curve.
-    MlKem768Generate = 14, "mlkem768-generate", Generation;
+    MlKem768Generate = 14, "mlkem768-generate", Generation, 0;
     /// Key pair of ML-KEM-1024, alone or beside a curve.
-    MlKem1024Generate = 15, "mlkem1024-generate", Generation;
+    MlKem1024Generate = 15, "mlkem1024-generate", Generation, 0;
     /// Encapsulation by X25519MLKEM768.
-    X25519MlKem768Encapsulate = 16, "x25519mlkem768-encapsulate", Derivation;
+    X25519MlKem768Encapsulate = 16, "x25519mlkem768-encapsulate", Derivation, 80;
     /// Decapsulation by X25519MLKEM768.
-    X25519MlKem768Decapsulate = 17, "x25519mlkem768-decapsulate", Derivation;
+    X25519MlKem768Decapsulate = 17, "x25519mlkem768-decapsulate", Derivation, 80;
     /// Encapsulation by ML-KEM-512.
-    MlKem512Encapsulate = 18, "mlkem512-encapsulate", Derivation;
+    MlKem512Encapsulate = 18, "mlkem512-encapsulate", Derivation, 40;
     /// Decapsulation by ML-KEM-512.
-    MlKem512Decapsulate = 19, "mlkem512-decapsulate", Derivation;
+    MlKem512Decapsulate = 19, "mlkem512-decapsulate", Derivation, 40;
     /// Encapsulation by ML-KEM-768.
-    MlKem768Encapsulate = 20, "mlkem768-encapsulate", Derivation;
+    MlKem768Encapsulate = 20, "mlkem768-encapsulate", Derivation, 40;
     /// Decapsulation by ML-KEM-768.
-    MlKem768Decapsulate = 21, "mlkem768-decapsulate", Derivation;
+    MlKem768Decapsulate = 21, "mlkem768-decapsulate", Derivation, 40;
     /// Encapsulation by ML-KEM-1024.
-    MlKem1024Encapsulate = 22, "mlkem1024-encapsulate", Derivation;
+    MlKem1024Encapsulate = 22, "mlkem1024-encapsulate", Derivation, 40;
     /// Decapsulation by ML-KEM-1024.
-    MlKem1024Decapsulate = 23, "mlkem1024-decapsulate", Derivation;
+    MlKem1024Decapsulate = 23, "mlkem1024-decapsulate", Derivation, 40;
     /// Encapsulation by SecP256r1MLKEM768.
-    Secp256r1MlKem768Encapsulate = 24, "secp256r1mlkem768-encapsulate", Derivation;
+    Secp256r1MlKem768Encapsulate = 24, "secp256r1mlkem768-encapsulate", Derivation, 100;
     /// Decapsulation by SecP256r1MLKEM768.
-    Secp256r1MlKem768Decapsulate = 25, "secp256r1mlkem768-decapsulate", Derivation;
+    Secp256r1MlKem768Decapsulate = 25, "secp256r1mlkem768-decapsulate", Derivation, 100;
     /// Encapsulation by SecP384r1MLKEM1024.
-    Secp384r1MlKem1024Encapsulate = 26, "secp384r1mlkem1024-encapsulate", Derivation;
+    Secp384r1MlKem1024Encapsulate = 26, "secp384r1mlkem1024-encapsulate", Derivation, 600;
     /// Decapsulation by SecP384r1MLKEM1024.
-    Secp384r1MlKem1024Decapsulate = 27, "secp384r1mlkem1024-decapsulate", Derivation;
+    Secp384r1MlKem1024Decapsulate = 27, "secp384r1mlkem1024-decapsulate", Derivation, 600;
     /// Verification of an ECDSA signature on P-256.
-    P256Verify = 28, "p256-verify", Verification;
+    P256Verify = 28, "p256-verify", Verification, 60;
     /// Verification of an ECDSA signature on P-384.
-    P384Verify = 29, "p384-verify", Verification;
+    P384Verify = 29, "p384-verify", Verification, 600;
 }
 
 impl OperationKind {
+    /// The CPU time that OpenSSL needs for it on the machines of `records/`, roughly, in
+    /// microseconds. Key pairs are part of the handshake that they are made for.
+    pub const fn price_us(self) -> u32 {
+        PRICES_US[self as usize]
+    }
+
     /// Whether it derives a secret shared with a peer.
     pub const fn is_derivation(self) -> bool {
         matches!(ROLES[self as usize], Role::Derivation)

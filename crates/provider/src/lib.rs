@@ -56,7 +56,7 @@ struct Family {
     /// What we offer of them over what the default provider has.
     offers: fn(&Arc<Delegate>) -> Vec<Offer>,
     /// Their kinds of operations with kernels.
-    kinds: &'static [BatchedKind],
+    kinds: &'static [&'static [BatchedKind]],
 }
 
 #[global_allocator]

@@ -9,6 +9,7 @@ use crate::batching::request::Request;
 use crate::choosing::may_open;
 
 /// A kind of operations, and what does many of them at once.
+#[derive(Clone, Copy)]
 pub(crate) struct BatchedKind {
     kind: OperationKind,
     /// Lanes and room of each kernel that the policy of a process of this program leaves open,
@@ -51,5 +52,10 @@ pub(super) fn run(requests: &[&Request], index: usize) -> Option<Vec<Outcome>> {
 }
 
 fn find(kind: OperationKind) -> Option<&'static BatchedKind> {
-    FAMILIES.iter().flat_map(|family| family.kinds).find(|known| known.kind == kind)
+    FAMILIES
+        .iter()
+        .flat_map(|family| family.kinds)
+        .copied()
+        .flatten()
+        .find(|known| known.kind == kind)
 }

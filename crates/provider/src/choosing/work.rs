@@ -45,26 +45,8 @@ const HANDSHAKE_NS: f64 = 150_000.0;
 const RECORD_NS: f64 = 2_000.0;
 const BYTE_NS: f64 = 0.5;
 
-/// An operation. Key pairs are part of the handshake that they are made for.
 fn price_ns(kind: OperationKind) -> f64 {
-    use OperationKind::*;
-    let us = match kind {
-        X25519Generate | P256Generate | P384Generate => 0.0,
-        MlKem512Generate | MlKem768Generate | MlKem1024Generate => 0.0,
-        Rsa2048 => 250.0,
-        Rsa3072 => 750.0,
-        Rsa4096 => 1_700.0,
-        P384Derive | P384Sign | P384Verify => 600.0,
-        Secp384r1MlKem1024Encapsulate | Secp384r1MlKem1024Decapsulate => 600.0,
-        P256Verify => 60.0,
-        X25519MlKem768Encapsulate | X25519MlKem768Decapsulate => 80.0,
-        Secp256r1MlKem768Encapsulate | Secp256r1MlKem768Decapsulate => 100.0,
-        X25519Derive | Ed25519Sign | P256Derive | P256Sign | Other => 40.0,
-        MlKem512Encapsulate | MlKem512Decapsulate => 40.0,
-        MlKem768Encapsulate | MlKem768Decapsulate => 40.0,
-        MlKem1024Encapsulate | MlKem1024Decapsulate => 40.0,
-    };
-    us * 1_000.0
+    f64::from(kind.price_us()) * 1_000.0
 }
 
 #[cfg(test)]

@@ -16,26 +16,41 @@ use crate::batching::kinds::BatchedKind;
 use crate::batching::{Operation, Request, Skill, Task};
 use crate::choosing::{is_open, merged};
 use crate::curve::key::Key;
-use crate::curve::{Curve, single};
+use crate::curve::{Curve, Words, single, words};
 use crate::keymgmt::ManagedKey;
 use crate::secret::Secret;
 use crate::signature::SignerKey;
 use crate::stack;
 
 /// The kinds of operations that have kernels here.
-pub(crate) const KINDS: &[BatchedKind] = &[
-    BatchedKind::pooled(OperationKind::X25519Generate, || places(&X25519)),
-    BatchedKind::new(OperationKind::X25519Derive, || places(&X25519_DERIVE), derive_x25519),
-    BatchedKind::pooled(OperationKind::P256Generate, || places(&EC)),
-    BatchedKind::new(OperationKind::P256Derive, || places(&EC), derive_ec),
-    BatchedKind::new(OperationKind::P256Sign, || places(&EC_SIGN), sign_ec),
-    BatchedKind::pooled(OperationKind::P384Generate, || places(&EC)),
-    BatchedKind::new(OperationKind::P384Derive, || places(&EC), derive_ec),
-    BatchedKind::new(OperationKind::P384Sign, || places(&EC_SIGN), sign_ec),
-    BatchedKind::new(OperationKind::P256Verify, || places(&EC), verify_ec),
-    BatchedKind::new(OperationKind::P384Verify, || places(&EC), verify_ec),
-    BatchedKind::new(OperationKind::Ed25519Sign, || places(&ED25519), sign_ed25519),
+pub(crate) const KINDS: &[&[BatchedKind]] = &[
+    &[
+        BatchedKind::pooled(OperationKind::X25519Generate, || places(&X25519)),
+        BatchedKind::new(OperationKind::X25519Derive, || places(&X25519_DERIVE), derive_x25519),
+        BatchedKind::new(OperationKind::Ed25519Sign, || places(&ED25519), sign_ed25519),
+    ],
+    const { &ec_kinds() }.as_flattened(),
 ];
+
+const fn ec_kinds() -> [[BatchedKind; 4]; ec::Curve::ALL.len()] {
+    let mut kinds = [ec_kinds_of(ec::Curve::LARGEST); ec::Curve::ALL.len()];
+    let mut index = 0;
+    while index < kinds.len() {
+        kinds[index] = ec_kinds_of(ec::Curve::ALL[index]);
+        index += 1;
+    }
+    kinds
+}
+
+const fn ec_kinds_of(curve: ec::Curve) -> [BatchedKind; 4] {
+    let Words { generate, derive, sign, verify, .. } = words(curve);
+    [
+        BatchedKind::pooled(generate, || places(&EC)),
+        BatchedKind::new(derive, || places(&EC), derive_ec),
+        BatchedKind::new(sign, || places(&EC_SIGN), sign_ec),
+        BatchedKind::new(verify, || places(&EC), verify_ec),
+    ]
+}
 
 /// P-256 and P-384 by each kernel that the policy leaves open, those with the fewest lanes first.
 pub(crate) static EC: LazyLock<Vec<Ec>> = LazyLock::new(|| merged(Ec::kernels));

@@ -78,7 +78,7 @@ enum Private {
 }
 
 /// Bytes of the longest encoded public key.
-pub(crate) const PUBLIC_BYTES_MAX: usize = 97;
+pub(crate) const PUBLIC_BYTES_MAX: usize = ec::Curve::LARGEST.public_bytes();
 
 impl Key {
     /// A key with nothing in it yet.

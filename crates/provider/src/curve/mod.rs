@@ -1,4 +1,4 @@
-//! Elliptic curves: X25519, Ed25519, and P-256 and P-384 among the many curves of EC keys.
+//! Elliptic curves: X25519, Ed25519, and some of the many curves of EC keys.
 //!
 //! Keys that a handshake makes and forgets are a large part of what it costs, and much of that are
 //! OpenSSL's own key objects. So ours hold such a key by themselves, and make the default
@@ -20,7 +20,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use widelane_bridge::counters::OperationKind;
-use widelane_crypto::ec;
+use widelane_crypto::ec::{self, encoding};
 use widelane_ossl_sys::core;
 use widelane_ossl_sys::dispatch::{KeyexchFunctions, KeymgmtFunctions};
 
@@ -92,7 +92,7 @@ pub(crate) enum Algorithm {
 /// A curve that we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Curve {
-    /// P-256 or P-384.
+    /// One of EC keys.
     Ec(ec::Curve),
     /// The curve of Ed25519.
     Ed25519,
@@ -123,17 +123,21 @@ impl Algorithm {
 impl Curve {
     /// The curve of a name that OpenSSL knows it by, among keys of an algorithm.
     pub(crate) fn by_name(algorithm: Algorithm, name: &CStr) -> Option<Self> {
-        let named =
-            |(_, known): &&(Curve, &CStr)| known.to_bytes().eq_ignore_ascii_case(name.to_bytes());
-        let (curve, _) = NAMES.iter().find(named)?;
-        (curve.algorithm() == algorithm).then_some(*curve)
+        let is = |known: &CStr| known.to_bytes().eq_ignore_ascii_case(name.to_bytes());
+        match algorithm {
+            Algorithm::Ec => {
+                let named = |curve: &ec::Curve| words(*curve).names.into_iter().any(is);
+                ec::Curve::ALL.into_iter().find(named).map(Curve::Ec)
+            }
+            Algorithm::Ed25519 => None,
+            Algorithm::X25519 => is(c"x25519").then_some(Curve::X25519),
+        }
     }
 
     /// The name of its curve that OpenSSL gives an EC key.
     pub(crate) fn group_name(self) -> Option<&'static CStr> {
         match self {
-            Curve::Ec(ec::Curve::P256) => Some(c"prime256v1"),
-            Curve::Ec(ec::Curve::P384) => Some(c"secp384r1"),
+            Curve::Ec(curve) => Some(words(curve).names[0]),
             Curve::Ed25519 | Curve::X25519 => None,
         }
     }
@@ -167,7 +171,7 @@ impl Curve {
     /// Bytes of an encoded public key.
     pub(crate) fn public_bytes(self) -> usize {
         match self {
-            Curve::Ec(curve) => 1 + 2 * curve.bytes(),
+            Curve::Ec(curve) => curve.public_bytes(),
             Curve::Ed25519 | Curve::X25519 => 32,
         }
     }
@@ -176,8 +180,10 @@ impl Curve {
     /// longest output.
     pub(crate) fn sizes(self) -> [i32; 3] {
         match self {
-            Curve::Ec(ec::Curve::P256) => [256, 128, 72],
-            Curve::Ec(ec::Curve::P384) => [384, 192, 104],
+            Curve::Ec(curve) => {
+                let (bits, longest) = (curve.bits(), encoding::signature_bytes_max(curve));
+                [bits, (bits / 2).min(256), longest].map(|size| size as i32)
+            }
             Curve::Ed25519 => [256, 128, 64],
             Curve::X25519 => [253, 128, 32],
         }
@@ -186,8 +192,7 @@ impl Curve {
     /// What a new key is counted as.
     pub(crate) fn generate_kind(self) -> OperationKind {
         match self {
-            Curve::Ec(ec::Curve::P256) => OperationKind::P256Generate,
-            Curve::Ec(ec::Curve::P384) => OperationKind::P384Generate,
+            Curve::Ec(curve) => words(curve).generate,
             Curve::Ed25519 => OperationKind::Other,
             Curve::X25519 => OperationKind::X25519Generate,
         }
@@ -196,8 +201,7 @@ impl Curve {
     /// What a shared secret is counted as.
     pub(crate) fn derive_kind(self) -> OperationKind {
         match self {
-            Curve::Ec(ec::Curve::P256) => OperationKind::P256Derive,
-            Curve::Ec(ec::Curve::P384) => OperationKind::P384Derive,
+            Curve::Ec(curve) => words(curve).derive,
             Curve::Ed25519 => OperationKind::Other,
             Curve::X25519 => OperationKind::X25519Derive,
         }
@@ -206,8 +210,7 @@ impl Curve {
     /// What a signature is counted as.
     pub(crate) fn sign_kind(self) -> OperationKind {
         match self {
-            Curve::Ec(ec::Curve::P256) => OperationKind::P256Sign,
-            Curve::Ec(ec::Curve::P384) => OperationKind::P384Sign,
+            Curve::Ec(curve) => words(curve).sign,
             Curve::Ed25519 => OperationKind::Ed25519Sign,
             Curve::X25519 => OperationKind::Other,
         }
@@ -216,18 +219,37 @@ impl Curve {
     /// What the verification of a signature is counted as.
     pub(crate) fn verify_kind(self) -> OperationKind {
         match self {
-            Curve::Ec(ec::Curve::P256) => OperationKind::P256Verify,
-            Curve::Ec(ec::Curve::P384) => OperationKind::P384Verify,
+            Curve::Ec(curve) => words(curve).verify,
             Curve::Ed25519 | Curve::X25519 => OperationKind::Other,
         }
     }
 }
 
-/// The names by which the default provider knows our curves.
-const NAMES: &[(Curve, &CStr)] = &[
-    (Curve::Ec(ec::Curve::P256), c"prime256v1"),
-    (Curve::Ec(ec::Curve::P256), c"P-256"),
-    (Curve::Ec(ec::Curve::P384), c"secp384r1"),
-    (Curve::Ec(ec::Curve::P384), c"P-384"),
-    (Curve::X25519, c"x25519"),
-];
+/// What OpenSSL calls a curve of EC keys, and what operations on it are counted as.
+struct Words {
+    /// By which the default provider knows it; it gives keys the first one.
+    names: [&'static CStr; 2],
+    generate: OperationKind,
+    derive: OperationKind,
+    sign: OperationKind,
+    verify: OperationKind,
+}
+
+const fn words(curve: ec::Curve) -> Words {
+    match curve {
+        ec::Curve::P256 => Words {
+            names: [c"prime256v1", c"P-256"],
+            generate: OperationKind::P256Generate,
+            derive: OperationKind::P256Derive,
+            sign: OperationKind::P256Sign,
+            verify: OperationKind::P256Verify,
+        },
+        ec::Curve::P384 => Words {
+            names: [c"secp384r1", c"P-384"],
+            generate: OperationKind::P384Generate,
+            derive: OperationKind::P384Derive,
+            sign: OperationKind::P384Sign,
+            verify: OperationKind::P384Verify,
+        },
+    }
+}

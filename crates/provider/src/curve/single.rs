@@ -3,6 +3,7 @@
 
 use std::ptr;
 
+use widelane_crypto::ec::{Curve, encoding};
 use widelane_ossl_sys::core::OsslParam;
 
 use crate::curve::exchange;
@@ -70,4 +71,4 @@ pub(crate) fn sign_message(key: &Key, message: &[u8]) -> Option<Secret> {
 }
 
 /// Bytes of the longest ECDSA signature on our curves, in DER.
-pub(super) const SIGNATURE_BYTES_MAX: usize = 104;
+pub(super) const SIGNATURE_BYTES_MAX: usize = encoding::signature_bytes_max(Curve::LARGEST);

@@ -25,11 +25,7 @@ pub(super) struct Statement(Box<[u8]>);
 impl Statement {
     /// Key and signature have the lengths that they have on this curve.
     pub(super) fn new(curve: Curve, key: &[u8], digest: &[u8], signature: &[u8]) -> Self {
-        let curve = match curve {
-            Curve::P256 => 1,
-            Curve::P384 => 2,
-        };
-        Statement([&[curve], key, signature, digest].concat().into())
+        Statement([&[curve as u8], key, signature, digest].concat().into())
     }
 
     /// Whether this thread has found it to be good lately.

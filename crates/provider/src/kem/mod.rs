@@ -181,7 +181,7 @@ impl Mechanism {
 }
 
 /// Key encapsulation, for the provider.
-pub(crate) const FAMILY: Family = Family { offers, kinds: batch::KINDS };
+pub(crate) const FAMILY: Family = Family { offers, kinds: &[batch::KINDS] };
 
 /// What we offer of key encapsulation. Where the default provider has it and we have no kernels,
 /// that is nothing.

@@ -211,6 +211,7 @@ fn generate_ec(
 /// are drawn: each number below the order is as likely as any other (FIPS 186-5, A.2.2).
 fn valid_key(delegate: &Delegate, curve: ec::Curve, pair: &mut Pair) -> Option<ec::PrivateKey> {
     for _ in 0..DRAWS_MAX {
+        curve.trim(pair.private_mut());
         if let Ok(key) = ec::PrivateKey::from_bytes(curve, pair.private()) {
             return Some(key);
         }
@@ -228,13 +229,12 @@ fn clamp(private: &mut [u8]) {
 }
 
 /// The curves that have pools.
-const CURVES: usize = 3;
+const CURVES: usize = 1 + ec::Curve::ALL.len();
 
 fn index(curve: Curve) -> Option<usize> {
     match curve {
         Curve::X25519 => Some(0),
-        Curve::Ec(ec::Curve::P256) => Some(1),
-        Curve::Ec(ec::Curve::P384) => Some(2),
+        Curve::Ec(curve) => Some(1 + curve as usize),
         Curve::Ed25519 => None,
     }
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "maps memory")]
 
 use widelane_batch::Tick;
+use widelane_crypto::ec::Curve;
 use widelane_crypto::mlkem::{DecapsulationKey, ParameterSet, SEED_BYTES, SHARED_BYTES};
 use widelane_reserve::Private;
 use widelane_secret::wipe;
@@ -253,7 +254,7 @@ impl Drop for Mapped {
 }
 
 /// Bytes of the longest private key on a curve.
-const PRIVATE_BYTES_MAX: usize = 48;
+const PRIVATE_BYTES_MAX: usize = Curve::LARGEST.bytes();
 
 /// Bytes of the longest key of ML-KEM.
 const KEY_BYTES_MAX: usize = ParameterSet::MlKem1024.decapsulation_key_bytes();
@@ -300,7 +301,7 @@ mod tests {
     }
 
     fn assert_nothing_is_left(stores: &Stores) {
-        assert!(stores.curves[0].items.iter().all(|pair| pair.private == [0; 48]));
+        assert!(stores.curves[0].items.iter().all(|pair| pair.private == [0; PRIVATE_BYTES_MAX]));
         let is_wiped = |key: &MlKemKey| key.seed == [0; 64] && key.key == [0; KEY_BYTES_MAX];
         assert!(stores.ml_kems[0].items.iter().all(is_wiped));
         assert!(stores.messages.items.iter().all(|message| message.0 == [0; SHARED_BYTES]));

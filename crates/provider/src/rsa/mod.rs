@@ -18,7 +18,7 @@ use crate::keymgmt::functions as key_functions;
 use crate::signature::functions as signature_functions;
 
 /// RSA, for the provider.
-pub(crate) const FAMILY: Family = Family { offers, kinds: batch::KINDS };
+pub(crate) const FAMILY: Family = Family { offers, kinds: &[batch::KINDS] };
 
 /// What we offer of RSA.
 fn offers(delegate: &Arc<Delegate>) -> Vec<Offer> {

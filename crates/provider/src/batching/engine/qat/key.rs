@@ -68,8 +68,8 @@ impl PinnedKey {
 pub(super) struct Keys {
     memory: &'static PinnedMemory,
     known: Mutex<HashMap<KeyName, Known>>,
-    p256: PinnedCurve,
-    p384: PinnedCurve,
+    /// In the order of [`ec::Curve::ALL`].
+    curves: Vec<PinnedCurve>,
 }
 
 struct Known {
@@ -81,17 +81,14 @@ struct Known {
 impl Keys {
     /// No keys yet; nothing if there is no pinned memory left.
     pub(super) fn new(memory: &'static PinnedMemory) -> Option<Self> {
-        let [p256, p384] = ec::Curve::ALL.map(|curve| PinnedCurve::new(memory, curve));
-        let (p256, p384) = (p256?, p384?);
-        Some(Keys { memory, known: Mutex::new(HashMap::new()), p256, p384 })
+        let pinned = |curve: ec::Curve| PinnedCurve::new(memory, curve.numbers());
+        let curves = ec::Curve::ALL.into_iter().map(pinned).collect::<Option<_>>()?;
+        Some(Keys { memory, known: Mutex::new(HashMap::new()), curves })
     }
 
     /// A curve in pinned memory.
     pub(super) fn curve(&self, curve: ec::Curve) -> &PinnedCurve {
-        match curve {
-            ec::Curve::P256 => &self.p256,
-            ec::Curve::P384 => &self.p384,
-        }
+        &self.curves[curve as usize]
     }
 
     /// A key in pinned memory, copied there when it is first asked for; nothing if the device does
