@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cipher;
+mod curve;
 mod der;
 mod hash;
 mod kdf;

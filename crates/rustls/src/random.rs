@@ -33,6 +33,12 @@ impl<const BYTES: usize> std::ops::Deref for Random<BYTES> {
     }
 }
 
+impl<const BYTES: usize> std::ops::DerefMut for Random<BYTES> {
+    fn deref_mut(&mut self) -> &mut [u8; BYTES] {
+        &mut self.0
+    }
+}
+
 impl<const BYTES: usize> Drop for Random<BYTES> {
     fn drop(&mut self) {
         wipe(&mut self.0[..]);

@@ -1,6 +1,7 @@
 //! Verification of signatures, in certificates and in handshakes.
 
 use std::fmt;
+use std::iter;
 use std::slice;
 
 use rustls::SignatureScheme;
@@ -14,6 +15,7 @@ use widelane_crypto::ed25519::{self, Ed25519};
 use widelane_crypto::rsa;
 use widelane_crypto::rsa::encoding::DigestAlgorithm;
 
+use crate::curve::{Words, words};
 use crate::der::{Malformed, Reader};
 use crate::hash::{Masks, SignatureHashes};
 use crate::leaked;
@@ -23,29 +25,27 @@ type Verifier = &'static dyn SignatureVerificationAlgorithm;
 /// Every algorithm, and which of them a signature scheme of TLS stands for.
 pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
     let make = Verifiers::choose(policy);
-    let p256_sha256 = make.ecdsa(Curve::P256, DigestAlgorithm::Sha256);
-    let p256_sha384 = make.ecdsa(Curve::P256, DigestAlgorithm::Sha384);
-    let p384_sha256 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha256);
-    let p384_sha384 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha384);
-    // In certificates only: the scheme of TLS with SHA-512 also stands for P-521.
-    let p256_sha512 = make.ecdsa(Curve::P256, DigestAlgorithm::Sha512);
-    let p384_sha512 = make.ecdsa(Curve::P384, DigestAlgorithm::Sha512);
+    // In certificates also with SHA-512: the scheme of TLS that has it stands for P-521 only.
+    let ecdsa = Curve::ALL.map(|curve| DIGESTS.map(|digest| make.ecdsa(curve, digest)));
     let ed25519: Verifier = leaked(Ed25519Verifier(Ed25519::for_one(policy)));
     let rsa = |encoding| DIGESTS.map(|digest| make.rsa(digest, encoding));
     let [pss_sha256, pss_sha384, pss_sha512] = rsa(Encoding::Pss);
     let [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512] = rsa(Encoding::Pkcs1);
     let all = [
-        [p256_sha256, p256_sha384, p256_sha512].to_vec(),
-        [p384_sha256, p384_sha384, p384_sha512].to_vec(),
+        ecdsa.concat(),
         [ed25519, pss_sha256, pss_sha384, pss_sha512].to_vec(),
         [pkcs1_sha256, pkcs1_sha384, pkcs1_sha512].to_vec(),
         rsa(Encoding::Pkcs1WithoutParameters).to_vec(),
     ]
     .concat();
     // In TLS 1.2 a scheme does not say which curve the key is on.
-    let mapping: [(SignatureScheme, &'static [Verifier]); 9] = [
-        (SignatureScheme::ECDSA_NISTP384_SHA384, leaked([p384_sha384, p256_sha384])),
-        (SignatureScheme::ECDSA_NISTP256_SHA256, leaked([p256_sha256, p384_sha256])),
+    let of_curve = |curve: Curve| -> (SignatureScheme, &'static [Verifier]) {
+        let Words { scheme, digest, .. } = words(curve);
+        let others = Curve::ALL.into_iter().filter(|other| *other != curve);
+        let verifiers = iter::once(curve).chain(others).map(|curve| make.ecdsa(curve, digest));
+        (scheme, verifiers.collect::<Vec<_>>().leak())
+    };
+    let others: [(SignatureScheme, &'static [Verifier]); 7] = [
         (SignatureScheme::ED25519, leaked([ed25519])),
         (SignatureScheme::RSA_PSS_SHA512, leaked([pss_sha512])),
         (SignatureScheme::RSA_PSS_SHA384, leaked([pss_sha384])),
@@ -54,7 +54,8 @@ pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
         (SignatureScheme::RSA_PKCS1_SHA384, leaked([pkcs1_sha384])),
         (SignatureScheme::RSA_PKCS1_SHA256, leaked([pkcs1_sha256])),
     ];
-    WebPkiSupportedAlgorithms { all: all.leak(), mapping: leaked(mapping) }
+    let mapping: Vec<_> = Curve::ALL.into_iter().rev().map(of_curve).chain(others).collect();
+    WebPkiSupportedAlgorithms { all: all.leak(), mapping: mapping.leak() }
 }
 
 const DIGESTS: [DigestAlgorithm; 3] =
@@ -116,10 +117,7 @@ impl SignatureVerificationAlgorithm for EcdsaVerifier {
     }
 
     fn public_key_alg_id(&self) -> AlgorithmIdentifier {
-        match self.curve {
-            Curve::P256 => alg_id::ECDSA_P256,
-            Curve::P384 => alg_id::ECDSA_P384,
-        }
+        words(self.curve).algorithm
     }
 
     fn signature_alg_id(&self) -> AlgorithmIdentifier {

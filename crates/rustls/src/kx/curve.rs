@@ -1,4 +1,4 @@
-//! ECDH on P-256 and P-384.
+//! ECDH on NIST's curves.
 
 use std::cell::RefCell;
 use std::slice;
@@ -12,6 +12,7 @@ use widelane_crypto::ec::{
 
 use super::pool::{Demand, Pool};
 use super::{INVALID_SHARE, with_kept};
+use crate::curve::words;
 use crate::random::Random;
 
 /// A key pair.
@@ -20,9 +21,13 @@ struct Pair {
     public: Vec<u8>,
 }
 
+type Pools = [Pool<Pair>; Curve::ALL.len()];
+
+const NONE: Pools = [Pool::EMPTY; Curve::ALL.len()];
+
 thread_local! {
     /// One for each curve.
-    static POOLS: RefCell<[Pool<Pair>; 2]> = const { RefCell::new([Pool::EMPTY; 2]) };
+    static POOLS: RefCell<Pools> = const { RefCell::new(NONE) };
 }
 
 /// The group: its kernels for few key pairs or one secret, and for many key pairs.
@@ -41,8 +46,10 @@ impl EcGroup {
     /// Draws a private key: again if the number is zero or not below the order of the curve.
     fn draw(&self) -> Result<PrivateKey, Error> {
         loop {
-            let random = Random::<48>::draw()?;
-            match PrivateKey::from_bytes(self.curve, &random[..self.curve.bytes()]) {
+            let mut random = Random::<{ Curve::LARGEST.bytes() }>::draw()?;
+            let random = &mut random[..self.curve.bytes()];
+            self.curve.trim(random);
+            match PrivateKey::from_bytes(self.curve, random) {
                 Ok(private) => return Ok(private),
                 Err(KeyError::OutOfRange) => {}
                 Err(error) => return Err(Error::General(error.to_string())),
@@ -55,7 +62,7 @@ impl EcGroup {
             Demand::High => self.many,
             Demand::Low => self.few,
         };
-        let public = || vec![0; 1 + 2 * self.curve.bytes()];
+        let public = || vec![0; self.curve.public_bytes()];
         let pair = |_| Ok(Pair { private: self.draw()?, public: public() });
         let mut pairs = (0..kernel.lanes()).map(pair).collect::<Result<Vec<_>, Error>>()?;
         let mut jobs: Vec<_> = pairs
@@ -75,17 +82,14 @@ impl SupportedKxGroup for EcGroup {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         let pair = with_kept(
             &POOLS,
-            || [Pool::EMPTY; 2],
+            || NONE,
             |pools| pools[self.curve as usize].take(|demand| self.make(demand)),
         );
         Ok(Box::new(Active { group: *self, pair: pair? }))
     }
 
     fn name(&self) -> NamedGroup {
-        match self.curve {
-            Curve::P256 => NamedGroup::secp256r1,
-            Curve::P384 => NamedGroup::secp384r1,
-        }
+        words(self.curve).group
     }
 }
 

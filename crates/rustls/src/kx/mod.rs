@@ -26,16 +26,13 @@ const INVALID_SHARE: Error = Error::PeerMisbehaved(PeerMisbehaved::InvalidKeySha
 /// Every group, the preferred ones first.
 pub(crate) fn all(policy: &Policy) -> Vec<&'static dyn SupportedKxGroup> {
     let x25519 = leaked(X25519Group::choose(policy));
-    let p256 = leaked(EcGroup::choose(Curve::P256, policy));
-    let p384 = leaked(EcGroup::choose(Curve::P384, policy));
+    let curves = Curve::ALL.map(|curve| leaked(EcGroup::choose(curve, policy)));
     let ml_kem = leaked(MlKem768::choose(policy));
-    vec![
-        leaked(Hybrid::with_x25519(ml_kem, x25519)),
-        x25519,
-        p256,
-        p384,
-        leaked(Hybrid::with_p256(ml_kem, p256)),
-    ]
+    let mut groups: Vec<&'static dyn SupportedKxGroup> =
+        vec![leaked(Hybrid::with_x25519(ml_kem, x25519)), x25519];
+    groups.extend(curves.map(|curve| curve as &dyn SupportedKxGroup));
+    groups.push(leaked(Hybrid::with_p256(ml_kem, curves[Curve::P256 as usize])));
+    groups
 }
 
 /// Lends what a thread keeps, or what `new` makes while the thread ends and its own is gone.

@@ -1,17 +1,17 @@
-//! Signing with ECDSA on P-256 and P-384.
+//! Signing with ECDSA on NIST's curves.
 
 use std::fmt;
 use std::slice;
 use std::sync::Arc;
 
-use rustls::pki_types::{SubjectPublicKeyInfoDer, alg_id};
+use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey, public_key_to_spki};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 use widelane_crypto::digest::Hash;
 use widelane_crypto::ec::{Curve, Ec, GenerateJob, Outcome, PrivateKey, SignJob, encoding};
-use widelane_crypto::rsa::encoding::DigestAlgorithm;
 
 use super::{belongs, faulty, malformed, whole_bytes};
+use crate::curve::words;
 use crate::der::{Malformed, Reader, tag};
 use crate::hash::SignatureHashes;
 use crate::random::Random;
@@ -43,7 +43,7 @@ impl EcKey {
         let curve = curve.ok_or_else(|| malformed("SEC 1, which names P-256 or P-384"))?;
         let private = PrivateKey::from_bytes(curve, parts.private)
             .map_err(|error| Error::General(format!("the private key of ECDSA: {error}")))?;
-        let mut public = vec![0; 1 + 2 * curve.bytes()];
+        let mut public = vec![0; curve.public_bytes()];
         let mut job = GenerateJob::new(&private, &mut public);
         ec.generate_batch(slice::from_mut(&mut job));
         if job.outcome != Outcome::Done {
@@ -52,19 +52,12 @@ impl EcKey {
         for claimed in [parts.public, claimed] {
             belongs(claimed, |claimed| claimed == public)?;
         }
-        let digest = match curve {
-            Curve::P256 => DigestAlgorithm::Sha256,
-            Curve::P384 => DigestAlgorithm::Sha384,
-        };
         let (private, public) = (Arc::new(private), Arc::from(public));
-        Ok(EcKey { ec, hash: hashes.of(digest), private, public })
+        Ok(EcKey { ec, hash: hashes.of(words(curve).digest), private, public })
     }
 
     fn own_scheme(&self) -> SignatureScheme {
-        match self.private.curve() {
-            Curve::P256 => SignatureScheme::ECDSA_NISTP256_SHA256,
-            Curve::P384 => SignatureScheme::ECDSA_NISTP384_SHA384,
-        }
+        words(self.private.curve()).scheme
     }
 }
 
@@ -92,16 +85,11 @@ fn parts(sec1: &[u8]) -> Result<Parts<'_>, Malformed> {
 /// The curve whose identifier is all that there is.
 fn named_curve(parameters: &[u8]) -> Result<Curve, Error> {
     let named = Reader::whole(tag::OBJECT_IDENTIFIER, parameters);
-    match named.map_err(|_| malformed("SEC 1 with a named curve"))? {
-        // 1.2.840.10045.3.1.7
-        [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07] => Ok(Curve::P256),
-        // 1.3.132.0.34
-        [0x2b, 0x81, 0x04, 0x00, 0x22] => Ok(Curve::P384),
-        _ => {
-            let what = "the private key is on another curve than P-256 and P-384";
-            Err(Error::General(what.into()))
-        }
-    }
+    let named = named.map_err(|_| malformed("SEC 1 with a named curve"))?;
+    Curve::ALL.into_iter().find(|curve| words(*curve).identifier == named).ok_or_else(|| {
+        let what = "the private key is on another curve than P-256 and P-384";
+        Error::General(what.into())
+    })
 }
 
 impl SigningKey for EcKey {
@@ -110,11 +98,7 @@ impl SigningKey for EcKey {
     }
 
     fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
-        let algorithm = match self.private.curve() {
-            Curve::P256 => alg_id::ECDSA_P256,
-            Curve::P384 => alg_id::ECDSA_P384,
-        };
-        Some(public_key_to_spki(&algorithm, &*self.public))
+        Some(public_key_to_spki(&words(self.private.curve()).algorithm, &*self.public))
     }
 
     fn algorithm(&self) -> SignatureAlgorithm {

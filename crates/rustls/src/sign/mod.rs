@@ -20,6 +20,7 @@ use zeroize::Zeroizing;
 use self::ec::EcKey;
 use self::ed25519::Ed25519Key;
 use self::rsa::RsaKey;
+use crate::curve::words;
 use crate::der::{Malformed, Reader, tag};
 use crate::hash::SignatureHashes;
 
@@ -61,10 +62,8 @@ impl Keys {
         let is = |other: AlgorithmIdentifier| algorithm == other.as_ref();
         if is(alg_id::RSA_ENCRYPTION) {
             self.rsa(key, public)
-        } else if is(alg_id::ECDSA_P256) {
-            self.ec(key, Some(Curve::P256), public)
-        } else if is(alg_id::ECDSA_P384) {
-            self.ec(key, Some(Curve::P384), public)
+        } else if let Some(curve) = Curve::ALL.into_iter().find(|it| is(words(*it).algorithm)) {
+            self.ec(key, Some(curve), public)
         } else if is(alg_id::ED25519) {
             Ok(Arc::new(Ed25519Key::from_seed(self.ed25519, key, public)?))
         } else if algorithm.starts_with(RSASSA_PSS) {
