@@ -176,12 +176,14 @@ fn scenario_stateless() {
     for _ in 0..3 {
         epoll.wait(-1).expect("a record of the client");
         // SAFETY: a live SSL.
-        let _ = write!(answers, "{} ", unsafe { SSL_stateless(server.ssl) });
+        let result = unsafe { SSL_stateless(server.ssl) };
+        let _ = write!(answers, "{result} ");
         client.go_on(&mut &[][..]);
     }
     epoll.wait(-1).expect("the end of the client's handshake");
     // SAFETY: as above.
-    let _ = write!(answers, "{}", unsafe { sys::SSL_accept(server.ssl) });
+    let result = unsafe { sys::SSL_accept(server.ssl) };
+    let _ = write!(answers, "{result}");
     server.free();
     std::fs::write(file("answers"), answers).expect("a write");
 }
