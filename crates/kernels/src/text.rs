@@ -155,7 +155,7 @@ impl<'a> Text<'a> {
     /// Panics if the copy has another length.
     #[inline]
     pub fn copy_source(&self, copy: &mut [u8]) {
-        self.with_source(|bytes| copy.copy_from_slice(bytes));
+        copy.copy_from_slice(self.message());
     }
 
     /// Copies what is written: the result, where it is there already.
@@ -165,26 +165,29 @@ impl<'a> Text<'a> {
     /// Panics if the copy has another length.
     #[inline]
     pub fn copy_target(&self, copy: &mut [u8]) {
-        self.with_target(|bytes| copy.copy_from_slice(bytes));
+        copy.copy_from_slice(self.written());
     }
 
-    /// Shows what is read: the message. `look` must not write it by way of a copy of this text.
-    pub(crate) fn with_source<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
-        // SAFETY: `source` names `bytes` readable bytes, which nobody writes while `look` runs.
-        look(unsafe { core::slice::from_raw_parts(self.source, self.bytes) })
-    }
-
-    /// Shows what is written: the result, where it is there already. `look` must not write it by
-    /// way of a copy of this text.
-    pub(crate) fn with_target<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
-        // SAFETY: `target` names `bytes` readable bytes, which nobody writes while `look` runs.
-        look(unsafe { core::slice::from_raw_parts(self.target, self.bytes) })
-    }
-
-    /// Shows the ciphertext: what is written if the text is sealed, what is read if it is opened.
+    /// What is read: the message. Nobody may write it, by way of a copy of this text, while this
+    /// is in use.
     #[inline(always)]
-    pub(crate) fn with_ciphertext<const SEAL: bool, T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
-        if SEAL { self.with_target(look) } else { self.with_source(look) }
+    fn message(&self) -> &[u8] {
+        // SAFETY: `source` names `bytes` readable bytes, which nobody writes meanwhile.
+        unsafe { core::slice::from_raw_parts(self.source, self.bytes) }
+    }
+
+    /// What is written: the result, where it is there already. As [`message`](Self::message).
+    #[inline(always)]
+    fn written(&self) -> &[u8] {
+        // SAFETY: `target` names `bytes` readable bytes, which nobody writes meanwhile.
+        unsafe { core::slice::from_raw_parts(self.target, self.bytes) }
+    }
+
+    /// The ciphertext: what is written if the text is sealed, what is read if it is opened. Nobody
+    /// may write it, by way of a copy of this text, while this is in use.
+    #[inline(always)]
+    pub(crate) fn ciphertext<const SEAL: bool>(&self) -> &[u8] {
+        if SEAL { self.written() } else { self.message() }
     }
 
     /// Where `bytes` bytes from `offset` on can be read.

@@ -10,7 +10,7 @@ use widelane_testkit::trace::{Tracing, trace};
 /// that is not whole, in every wide room of AES-GCM.
 const LENGTHS_GCM: [usize; 6] = [40, 64, 120, 250, 500, 2100];
 
-/// The same of ChaCha20-Poly1305: at least one length for each branch of `start_by`, on every kind
+/// The same of ChaCha20-Poly1305: at least one length for each branch of `start`, on every kind
 /// of CPU that `Ways` tells apart, and for each kind of turn behind it. In 512 bits a chunk has
 /// 1024 bytes and may come behind 1216, and the first one that is sealed has fewer groups beside it
 /// than the second.

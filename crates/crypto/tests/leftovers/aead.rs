@@ -21,7 +21,7 @@ const AAD: &[u8] = b"header";
 const PIECE_BYTES: usize = 77;
 /// Several ways that short messages have of their own, and chunks with a tail, in every room. The
 /// tests of the kernels look at the stack behind every other way.
-const LENGTHS: [usize; 7] = [40, 64, 100, 250, 500, 2100, 4000];
+const LENGTHS: [usize; 8] = [40, 64, 100, 250, 500, 2100, 2400, 4000];
 
 #[test]
 fn a_message_leaves_nothing() {

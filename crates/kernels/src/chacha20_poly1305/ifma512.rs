@@ -1,26 +1,22 @@
 //! Room ifma512 of chacha20_poly1305: four blocks to a row, and Poly1305 in eight lanes.
 //! Secret-independent.
-#![allow(unsafe_code, reason = "room: doors, loads and stores")]
+#![allow(unsafe_code, reason = "room: door, loads and intrinsics")]
 
 use core::arch::asm;
-use core::arch::x86_64::*;
-use core::mem::transmute;
-use core::ops::Range;
+use core::arch::x86_64 as arch;
+use core::mem::{transmute, zeroed};
 
 use widelane_cpu::{Ifma512, features};
-use widelane_secret::{wipe, wipe_vector_registers as wipe_registers};
+use widelane_secret::wipe_vector_registers;
 
+use super::abreast::{self, ABREAST};
+use super::chunk::{opening_by_both, staged};
+use super::engine::{self, Pieces};
 use super::poly1305_lanes::{self, BlockLanes, Factor};
-use super::single::Single;
-use super::{
-    BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
-    NARROW_LONG_STACK, NARROW_SETS_STACK, NONCE_BYTES, Pace, Poly1305, SEALED_LONG_STACK,
-    SEALED_STACK, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close, fills_a_set, last_block,
-    last_words, whole_blocks,
-};
+use super::rows::{Engine, Group, Row, SETS, Set, Steps};
+use super::{BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, Ways};
 use crate::lanes::Ifma512x8;
 use crate::registers::Register;
-use crate::stack::wipe_stack;
 use crate::text::{Direction, Text};
 
 /// Whether a text takes less time in `ifma256` on this CPU, where wide registers take two turns
@@ -30,35 +26,40 @@ pub fn is_slower_than_ifma256(text_bytes: usize) -> bool {
     (257..=704).contains(&text_bytes) && features::wide_vectors_take_two_turns()
 }
 
-engine! {
-    Ifma512,
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
+doors!(Ifma512Row, Ifma512);
+
+row512!(Ifma512Row, Ifma512, features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma");
+
+impl Engine for Ifma512Row {
+    const FEW_REGISTERS: bool = false;
+    const OPENINGS: [usize; 2] = [1 + SETS, 1 + SETS + 1];
+
+    type Running = poly1305_lanes::Running<Ifma512x8>;
+
+    #[inline(always)]
+    fn opening<const COUNT: usize>(
+        room: Ifma512,
+        key: &Key,
+        nonce: &[u8; NONCE_BYTES],
+    ) -> [Set<Self>; COUNT] {
+        opening_by_both(room, key, nonce)
+    }
+
+    #[inline(always)]
+    fn chunk_beside(
+        room: Ifma512,
+        key: &Key,
+        nonce: &[u8; NONCE_BYTES],
+        counter: u32,
+        running: &mut Self::Running,
+        groups: &[Group<Self>],
+    ) -> [Set<Self>; SETS] {
+        staged(room, key, nonce, counter, running, groups)
+    }
 }
 
-abreast! {
-    Ifma512,
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-}
-
-by_words! {
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-}
-
-staged! {
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-}
-
-opening_by_both! {
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-}
-
-rows512! {
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")]
-}
-
-in_lanes! {
-    Ifma512x8, Ifma512,
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma")],
+block_lanes! {
+    Ifma512x8, Ifma512, features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma",
     __m512i, 8, zmm_reg, blocks = [0, 4, 1, 5, 2, 6, 3, 7],
     load = _mm512_loadu_si512, load_some = _mm512_maskz_loadu_epi64,
     unpack = (_mm512_unpacklo_epi64, _mm512_unpackhi_epi64),

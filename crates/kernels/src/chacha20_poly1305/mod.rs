@@ -6,18 +6,15 @@
 
 // Their macros are in scope from here on.
 #[macro_use]
-mod abreast;
-#[macro_use]
-mod chunk;
-#[macro_use]
 mod engine;
-#[macro_use]
-mod poly1305;
 #[macro_use]
 mod poly1305_lanes;
 #[macro_use]
 mod rows;
 
+mod abreast;
+mod chunk;
+mod poly1305;
 mod single;
 mod woven;
 
@@ -62,10 +59,15 @@ const SHORT_STACK: usize = 512;
 const NARROW_SETS_STACK: usize = 160;
 
 /// Words of stack that are cleared when an opening, whose key stream stays in registers, is sealed.
-const SEALED_STACK: usize = 280;
+const SEALED_STACK: usize = 288;
 
 /// Words of stack that are cleared when any other is.
 const LONG_STACK: usize = 712;
+
+/// Words of stack that are cleared when a longer text with such an opening is opened, where rows
+/// are of 512 bits. Some compilations, that of the tests among them, make one function of the
+/// opening and of the rest.
+const OPENED_LONG_STACK: usize = 864;
 
 /// Words of stack that are cleared when a longer text with such an opening is.
 const SEALED_LONG_STACK: usize = 616;
@@ -176,13 +178,13 @@ struct Pace<'a, G> {
 }
 
 impl<'a, G> Pace<'a, G> {
-    #[inline]
+    #[inline(always)]
     fn new(groups: &'a [G]) -> Self {
         Pace { left: groups, total: groups.len(), tenths: 0 }
     }
 
     /// The groups that are due after another double round.
-    #[inline]
+    #[inline(always)]
     fn due(&mut self) -> &'a [G] {
         self.tenths += self.total;
         let (due, left) = self.left.split_at(self.tenths / DOUBLE_ROUNDS);

@@ -4,9 +4,11 @@
 //! step, where 2^130 = 5 takes it back down. r is clamped, so that no product of two words with its
 //! carries leaves 128 bits.
 
+use widelane_cpu::Avx512;
 use widelane_secret::wipe;
 
 use super::BLOCK_BYTES;
+use super::rows::Running;
 
 /// Bytes of a block and of a tag.
 pub const TAG_BYTES: usize = 16;
@@ -69,8 +71,9 @@ impl Poly1305 {
         if rest.is_empty() { h } else { self.step(h, block_of(rest)) }
     }
 
+    /// The sum h after some blocks more.
     #[inline(always)]
-    fn after_blocks(&self, h: [u64; 3], blocks: &[[u8; TAG_BYTES]]) -> [u64; 3] {
+    pub(super) fn after_blocks(&self, h: [u64; 3], blocks: &[[u8; TAG_BYTES]]) -> [u64; 3] {
         let mut h = h;
         for block in blocks {
             h = self.step(h, u128::from_le_bytes(*block));
@@ -157,43 +160,40 @@ impl Drop for Poly1305 {
     }
 }
 
-/// Defines how a room without vector multiplies authenticates: scalar products run beside the
-/// vectors and cost no licence.
-macro_rules! scalar {
-    ($token:ty, #[$features:meta], blocks = $absorb_blocks:expr, bytes = $absorb:expr,) => {
-        /// Blocks of a group, which are absorbed at a time.
-        const GROUP_BLOCKS: usize = 4;
+/// Blocks that go together where products are scalar: they run beside the vectors and cost no
+/// licence.
+pub(super) type ScalarGroup = [u8; 4 * TAG_BYTES];
 
-        type Running = Poly1305;
+impl Running<Avx512> for Poly1305 {
+    type Group = ScalarGroup;
 
-        #[inline]
-        #[$features]
-        fn begin_running(_room: $token, poly: &Poly1305) -> Running {
-            poly.clone()
-        }
+    #[inline(always)]
+    fn groups(bytes: &[u8]) -> &[ScalarGroup] {
+        bytes.as_chunks().0
+    }
 
-        #[inline]
-        #[$features]
-        fn absorb_first(running: &mut Running, blocks: &[u8]) {
-            $absorb(running, blocks);
-        }
+    #[inline(always)]
+    fn begin(_room: Avx512, poly: &Poly1305) -> Self {
+        poly.clone()
+    }
 
-        #[inline]
-        #[$features]
-        fn absorb_groups(running: &mut Running, groups: &[[u8; GROUP_BYTES]]) {
-            $absorb_blocks(running, groups.as_flattened().as_chunks().0);
-        }
+    #[inline(always)]
+    fn absorb_first(&mut self, blocks: &[u8]) {
+        self.absorb(blocks);
+    }
 
-        #[inline]
-        #[$features]
-        fn end_running(running: &Running, poly: &mut Poly1305) {
-            poly.clone_from(running);
-        }
+    #[inline(always)]
+    fn absorb_groups(&mut self, groups: &[ScalarGroup]) {
+        self.absorb_blocks(groups.as_flattened().as_chunks().0);
+    }
 
-        #[inline]
-        #[$features]
-        fn authenticate(_room: $token, poly: &mut Poly1305, bytes: &[u8]) {
-            $absorb(poly, bytes);
-        }
-    };
+    #[inline(always)]
+    fn end(&self, poly: &mut Poly1305) {
+        poly.clone_from(self);
+    }
+
+    #[inline(always)]
+    fn authenticate(_room: Avx512, poly: &mut Poly1305, bytes: &[u8]) {
+        poly.absorb(bytes);
+    }
 }

@@ -5,8 +5,9 @@
 //! lies above 2^130 comes back five times.
 #![allow(unsafe_code, reason = "text of rooms: loads, and multiply-adds in assembly")]
 
-use super::{Poly1305, TAG_BYTES};
+use super::{Poly1305, TAG_BYTES, rows};
 use crate::lanes::{LaneMask, Lanes};
+use crate::registers::Task;
 
 const LOW: u64 = (1 << 44) - 1;
 const TOP: u64 = (1 << 42) - 1;
@@ -20,6 +21,9 @@ pub(super) trait BlockLanes: Lanes {
     const BLOCKS: &[u8];
     /// The bytes of a row.
     type RowBytes: Copy;
+
+    /// The whole rows of some bytes.
+    fn rows(bytes: &[u8]) -> &[Self::RowBytes];
 
     /// The lower and the upper words of the blocks of a row.
     fn split(room: Self::Room, row: &Self::RowBytes) -> (Self, Self);
@@ -35,7 +39,7 @@ pub(super) trait BlockLanes: Lanes {
 }
 
 /// From this many blocks on, lanes are quicker than scalar products, their powers included.
-pub(super) const BLOCKS_MIN: usize = 24;
+const BLOCKS_MIN: usize = 24;
 
 /// A sum on its way, one in each lane. A group is two rows, which share the carries of a product;
 /// lane by lane blocks follow by steps of r^`LANES`, and the lanes come together in the end.
@@ -209,42 +213,11 @@ fn lanes_where<L: BlockLanes>(condition: impl Fn(u8) -> bool) -> LaneMask {
     LaneMask::from_bits(bits)
 }
 
-/// Defines a multiply-add whose factor the compiler shall not load into a register.
-macro_rules! madd52_from {
+/// Implements [`BlockLanes`] for the lanes of a room.
+macro_rules! block_lanes {
     (
-        $name:ident, $instruction:literal, $register:ident,
-        #[$features:meta], $lanes:literal, $class:ident
-    ) => {
-        #[inline]
-        #[$features]
-        fn $name<const LIMB: usize>(
-            sum: [u64; $lanes],
-            a: [u64; $lanes],
-            factor: &Factor<$register>,
-        ) -> [u64; $lanes] {
-            const { assert!(LIMB < poly1305_lanes::FACTOR_LIMBS) };
-            let mut sum = vector(sum);
-            // SAFETY: reads a register inside `factor` and touches no other memory.
-            unsafe {
-                asm!(
-                    concat!($instruction, " {0}, {1}, [{2} + {3}]"),
-                    inout($class) sum,
-                    in($class) vector(a),
-                    in(reg) factor,
-                    const LIMB * size_of::<$register>(),
-                    options(pure, readonly, nostack, preserves_flags),
-                );
-            }
-            words(sum)
-        }
-    };
-}
-
-/// Defines how a room authenticates: in lanes, once that pays.
-macro_rules! in_lanes {
-    (
-        $register:ident, $token:ty, #[$features:meta],
-        $vector:ty, $lanes:literal, $class:ident, blocks = $blocks:expr,
+        $register:ident, $token:ident, features = $features:literal,
+        $vector:ident, $lanes:literal, $class:ident, blocks = $blocks:expr,
         load = $load:ident, load_some = $load_some:ident, unpack = ($low:ident, $high:ident),
     ) => {
         impl BlockLanes for $register {
@@ -252,132 +225,144 @@ macro_rules! in_lanes {
             type RowBytes = [u8; TAG_BYTES * $lanes];
 
             #[inline(always)]
+            fn rows(bytes: &[u8]) -> &[Self::RowBytes] {
+                bytes.as_chunks().0
+            }
+
+            #[inline(always)]
             fn split(room: $token, row: &Self::RowBytes) -> (Self, Self) {
-                // SAFETY: the token exists only if every feature of its room was detected.
-                let (low, high) = unsafe { split(row) };
-                (Self::load(room, &low), Self::load(room, &high))
+                let (halves, _) = row.as_chunks::<{ 8 * $lanes }>();
+                // SAFETY: half a row of blocks is as long as a register.
+                let left = unsafe { arch::$load(halves[0].as_ptr().cast()) };
+                // SAFETY: as above.
+                let right = unsafe { arch::$load(halves[1].as_ptr().cast()) };
+                let (low, high) = (intrinsic!($low(left, right)), intrinsic!($high(left, right)));
+                ($register(low, room), $register(high, room))
             }
 
             #[inline(always)]
             fn split_end(room: $token, blocks: &[u8]) -> (Self, Self) {
+                const ROW_BYTES: usize = TAG_BYTES * $lanes;
+                let blank =
+                    ROW_BYTES.checked_sub(blocks.len()).expect("no more blocks than a row has");
+                let start = blocks.as_ptr().wrapping_sub(blank);
+                let there = u16::MAX << (blank / 8);
+                let middle = start.wrapping_add(ROW_BYTES / 2);
+                // SAFETY: only words of the blocks are read.
+                let left = unsafe { arch::$load_some(there as u8, start.cast()) };
                 // SAFETY: as above.
-                let (low, high) = unsafe { split_end(blocks) };
-                (Self::load(room, &low), Self::load(room, &high))
+                let right = unsafe { arch::$load_some((there >> $lanes) as u8, middle.cast()) };
+                let (low, high) = (intrinsic!($low(left, right)), intrinsic!($high(left, right)));
+                ($register(low, room), $register(high, room))
             }
 
-            #[inline(always)]
-            fn madd52lo_from<const LIMB: usize>(self, a: Self, factor: &Factor<Self>) -> Self {
-                // SAFETY: as above.
-                let sum = unsafe { madd52lo_from::<LIMB>(self.row(), a.row(), factor) };
-                Self::load(self.room(), &sum)
+            madd52_from! {
+                madd52lo_from: "vpmadd52luq", $register, $vector in $class, features = $features
             }
-
-            #[inline(always)]
-            fn madd52hi_from<const LIMB: usize>(self, a: Self, factor: &Factor<Self>) -> Self {
-                // SAFETY: as above.
-                let sum = unsafe { madd52hi_from::<LIMB>(self.row(), a.row(), factor) };
-                Self::load(self.room(), &sum)
+            madd52_from! {
+                madd52hi_from: "vpmadd52huq", $register, $vector in $class, features = $features
             }
-        }
-
-        /// The lower words of the blocks, and the upper ones.
-        #[inline]
-        #[$features]
-        fn split(row: &[u8; TAG_BYTES * $lanes]) -> ([u64; $lanes], [u64; $lanes]) {
-            let (halves, _) = row.as_chunks::<{ 8 * $lanes }>();
-            // SAFETY: half a row of blocks is as long as a register.
-            let left = unsafe { $load(halves[0].as_ptr().cast()) };
-            // SAFETY: as above.
-            let right = unsafe { $load(halves[1].as_ptr().cast()) };
-            (words($low(left, right)), words($high(left, right)))
-        }
-
-        /// As [`split`], of a row that ends with some blocks and has zeros before.
-        #[inline]
-        #[$features]
-        fn split_end(blocks: &[u8]) -> ([u64; $lanes], [u64; $lanes]) {
-            const ROW_BYTES: usize = TAG_BYTES * $lanes;
-            let blank = ROW_BYTES.checked_sub(blocks.len()).expect("no more blocks than a row has");
-            let start = blocks.as_ptr().wrapping_sub(blank);
-            let there = u16::MAX << (blank / 8);
-            let middle = start.wrapping_add(ROW_BYTES / 2);
-            // SAFETY: only words of the blocks are read.
-            let left = unsafe { $load_some(there as u8, start.cast()) };
-            // SAFETY: as above.
-            let right = unsafe { $load_some((there >> $lanes) as u8, middle.cast()) };
-            (words($low(left, right)), words($high(left, right)))
-        }
-
-        #[inline]
-        #[$features]
-        fn words(vector: $vector) -> [u64; $lanes] {
-            // SAFETY: both types are the same number of bytes, and all their values are valid.
-            unsafe { transmute(vector) }
-        }
-
-        #[inline]
-        #[$features]
-        fn vector(words: [u64; $lanes]) -> $vector {
-            // SAFETY: as above.
-            unsafe { transmute(words) }
-        }
-
-        madd52_from! { madd52lo_from, "vpmadd52luq", $register, #[$features], $lanes, $class }
-        madd52_from! { madd52hi_from, "vpmadd52huq", $register, #[$features], $lanes, $class }
-
-        /// Blocks of a group, which are absorbed at a time.
-        const GROUP_BLOCKS: usize = 2 * $register::LANES;
-
-        type Running = poly1305_lanes::Running<$register>;
-
-        #[inline]
-        #[$features]
-        fn begin_running(room: $token, poly: &Poly1305) -> Running {
-            Running::begin(room, poly)
-        }
-
-        #[inline]
-        #[$features]
-        fn absorb_first(running: &mut Running, blocks: &[u8]) {
-            running.absorb_first(blocks);
-        }
-
-        #[inline]
-        #[$features]
-        fn absorb_groups(running: &mut Running, groups: &[[u8; GROUP_BYTES]]) {
-            let (rows, _) = groups.as_flattened().as_chunks();
-            running.absorb(rows.as_chunks().0);
-        }
-
-        #[inline]
-        #[$features]
-        fn rows_of_group(group: &[u8; GROUP_BYTES]) -> &[[u8; GROUP_BYTES / 2]; 2] {
-            let (rows, _) = group.as_chunks();
-            rows.first_chunk().expect("two rows")
-        }
-
-        #[inline]
-        #[$features]
-        fn end_running(running: &Running, poly: &mut Poly1305) {
-            running.end(poly);
-        }
-
-        #[inline]
-        #[$features]
-        fn authenticate(room: $token, poly: &mut Poly1305, bytes: &[u8]) {
-            let (blocks, _) = bytes.as_chunks::<TAG_BYTES>();
-            if blocks.len() < poly1305_lanes::BLOCKS_MIN {
-                poly.absorb(bytes);
-                return;
-            }
-            let mut running = begin_running(room, poly);
-            let (first, groups) = blocks.split_at(first_blocks(blocks.len()));
-            absorb_first(&mut running, first.as_flattened());
-            absorb_groups(&mut running, groups.as_flattened().as_chunks().0);
-            end_running(&running, poly);
-            poly.absorb(&bytes[blocks.len() * TAG_BYTES..]);
         }
     };
+}
+
+/// Defines a multiply-add whose factor the compiler shall not load into a register.
+macro_rules! madd52_from {
+    (
+        $name:ident: $instruction:literal, $register:ident, $vector:ident in $class:ident,
+        features = $features:literal
+    ) => {
+        #[inline(always)]
+        fn $name<const LIMB: usize>(self, a: Self, factor: &Factor<Self>) -> Self {
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn sum_of<const LIMB: usize>(
+                sum: arch::$vector,
+                a: arch::$vector,
+                factor: &Factor<$register>,
+            ) -> arch::$vector {
+                const { assert!(LIMB < poly1305_lanes::FACTOR_LIMBS) };
+                let mut sum = sum;
+                // SAFETY: reads a register inside `factor` and touches no other memory.
+                unsafe {
+                    asm!(
+                        concat!($instruction, " {0}, {1}, [{2} + {3}]"),
+                        inout($class) sum,
+                        in($class) a,
+                        in(reg) factor,
+                        const LIMB * size_of::<$register>(),
+                        options(pure, readonly, nostack, preserves_flags),
+                    );
+                }
+                sum
+            }
+            // SAFETY: a register holds the token of its room.
+            $register(unsafe { sum_of::<LIMB>(self.0, a.0, factor) }, self.1)
+        }
+    };
+}
+
+/// Blocks that are absorbed in lanes. A task of its own, so that what it has on the stack is not
+/// beside a key stream there.
+struct InLanes<'a> {
+    poly: &'a mut Poly1305,
+    blocks: &'a [u8],
+}
+
+impl<L: BlockLanes> Task<L> for InLanes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, room: L::Room) {
+        let InLanes { poly, blocks } = self;
+        let mut running = Running::<L>::begin(room, poly);
+        let first_bytes = <Running<L> as rows::Running<L::Room>>::first_bytes(blocks.len());
+        let (first, groups) = blocks.split_at(first_bytes);
+        running.absorb_first(first);
+        running.absorb(<Running<L> as rows::Running<L::Room>>::groups(groups));
+        running.end(poly);
+    }
+}
+
+impl<L: BlockLanes> rows::Running<L::Room> for Running<L> {
+    type Group = [L::RowBytes; 2];
+
+    #[inline(always)]
+    fn groups(bytes: &[u8]) -> &[Self::Group] {
+        L::rows(bytes).as_chunks().0
+    }
+
+    #[inline(always)]
+    fn begin(room: L::Room, poly: &Poly1305) -> Self {
+        Running::<L>::begin(room, poly)
+    }
+
+    #[inline(always)]
+    fn absorb_first(&mut self, blocks: &[u8]) {
+        self.absorb_first(blocks);
+    }
+
+    #[inline(always)]
+    fn absorb_groups(&mut self, groups: &[Self::Group]) {
+        self.absorb(groups);
+    }
+
+    #[inline(always)]
+    fn end(&self, poly: &mut Poly1305) {
+        self.end(poly);
+    }
+
+    /// In lanes, once that pays.
+    #[inline(always)]
+    fn authenticate(room: L::Room, poly: &mut Poly1305, bytes: &[u8]) {
+        let (blocks, rest) = bytes.split_at(bytes.len() - bytes.len() % TAG_BYTES);
+        if blocks.len() < BLOCKS_MIN * TAG_BYTES {
+            poly.absorb(bytes);
+            return;
+        }
+        L::call(room, InLanes { poly, blocks });
+        poly.absorb(rest);
+    }
 }
 
 #[inline(always)]

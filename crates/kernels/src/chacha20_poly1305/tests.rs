@@ -10,6 +10,10 @@ use widelane_cpu::{Avx2, Avx512, Ifma256, Ifma512, Policy, Room};
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::supported_of;
 
+use super::avx2::Avx2Row;
+use super::avx512::Avx512Row;
+use super::ifma256::Ifma256Row;
+use super::ifma512::Ifma512Row;
 use super::*;
 use crate::stack::tests::leaves_nothing;
 use crate::text::Text;
@@ -21,15 +25,17 @@ type Tour = (Room, Box<dyn Fn(Message<'_>)>, Box<dyn Fn(Message<'_>)>);
 
 /// A room, by the way that messages go on this machine or on another.
 macro_rules! tour {
-    ($token:ident, $room:ident, $ways:expr) => {
+    ($token:ident, $row:ident, $ways:expr) => {
         $token::enter(&Policy::open()).map(|room| -> Tour {
             (
                 $token::ROOM,
                 Box::new(move |message| {
-                    $room::start_by::<true>(room, message, &mut Poly1305::default(), $ways);
+                    let poly = &mut Poly1305::default();
+                    engine::start::<$row, true>(room, message, poly, $ways);
                 }),
                 Box::new(move |message| {
-                    $room::start_by::<false>(room, message, &mut Poly1305::default(), $ways);
+                    let poly = &mut Poly1305::default();
+                    engine::start::<$row, false>(room, message, poly, $ways);
                 }),
             )
         })
@@ -51,15 +57,15 @@ fn tours() -> Vec<Tour> {
     );
     let tours = [
         Some(portable),
-        tour!(Avx2, avx2, WITH_TEXT),
-        tour!(Avx2, avx2, BESIDE),
-        tour!(Avx512, avx512, WITH_TEXT),
-        tour!(Avx512, avx512, BESIDE),
-        tour!(Ifma256, ifma256, WITH_TEXT),
-        tour!(Ifma256, ifma256, BESIDE),
-        tour!(Ifma512, ifma512, WITH_TEXT),
-        tour!(Ifma512, ifma512, BESIDE),
-        tour!(Ifma512, ifma512, CHUNK_BESIDE),
+        tour!(Avx2, Avx2Row, WITH_TEXT),
+        tour!(Avx2, Avx2Row, BESIDE),
+        tour!(Avx512, Avx512Row, WITH_TEXT),
+        tour!(Avx512, Avx512Row, BESIDE),
+        tour!(Ifma256, Ifma256Row, WITH_TEXT),
+        tour!(Ifma256, Ifma256Row, BESIDE),
+        tour!(Ifma512, Ifma512Row, WITH_TEXT),
+        tour!(Ifma512, Ifma512Row, BESIDE),
+        tour!(Ifma512, Ifma512Row, CHUNK_BESIDE),
     ];
     let tours: Vec<_> = tours.into_iter().flatten().collect();
     let mut rooms: Vec<_> = tours.iter().map(|tour| tour.0).collect();
@@ -111,9 +117,12 @@ fn no_room_leaves_anything_on_the_stack() {
     let (nonce, mut tag, mut text) = ([0x99; NONCE_BYTES], [0; TAG_BYTES], vec![0x33; 5000]);
     for (room, seal, open) in tours() {
         for length in (0..2000).step_by(31).chain((2000..5000).step_by(297)) {
-            for (what, go) in [("sealed", &seal), ("opened", &open)] {
+            for (what, go, aad_bytes) in
+                [("sealed", &seal, 13), ("opened", &open, 13), ("opened", &open, 500)]
+            {
+                let aad = &[0x55; 500][..aad_bytes];
                 leaves_nothing(&std::format!("{room}, {length} bytes {what}"), || {
-                    let (text, aad) = (Text::in_place(&mut text[..length]), &[0x55; 13]);
+                    let text = Text::in_place(&mut text[..length]);
                     go(Message { key: &key, nonce: &nonce, aad, text, tag: &mut tag });
                     tag
                 });

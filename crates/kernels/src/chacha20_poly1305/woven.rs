@@ -7,14 +7,15 @@
 #![allow(unsafe_code, reason = "room: doors, loads and stores")]
 
 use core::arch::asm;
-use core::arch::x86_64::*;
 use core::mem::offset_of;
 use core::ops::Range;
 use core::ptr;
 
 use super::DOUBLE_ROUNDS;
-use super::avx2::Rotations;
+use super::avx2::{Avx2Row, Rotations};
+use super::chunk::Words;
 use super::poly1305::{Poly1305, TAG_BYTES, folded};
+use super::rows::Steps;
 
 /// Blocks of Poly1305 that go with a double round.
 const BESIDE_ROUND: usize = 3;
@@ -35,31 +36,27 @@ pub(super) const fn rounds_for(blocks: usize) -> usize {
     blocks.saturating_sub(BEHIND_ROUNDS) / BESIDE_ROUND
 }
 
-/// One word of each block of a chunk.
-type Words = [__m256i; 16];
-
 /// What the assembly has in memory, beside what is spilled: anywhere else it would, in some
 /// processes, have the same address in a page, and wait for it.
 #[repr(C, align(32))]
 pub(super) struct Frame {
     rotations: Rotations,
     /// Two words for which there is no register at times.
-    c0: __m256i,
-    c2: __m256i,
+    c0: Avx2Row,
+    c2: Avx2Row,
     poly: PolyFrame,
     /// Double rounds without blocks beside.
     rounds_alone: usize,
     /// The words before the rounds, which are added behind them.
-    pub(super) before: Words,
+    pub(super) before: Words<Avx2Row>,
 }
 
 impl Frame {
     /// Begins with the words before the rounds.
-    #[inline]
-    #[target_feature(enable = "avx2,bmi2")]
-    pub(super) fn new(before: Words) -> Self {
+    #[inline(always)]
+    pub(super) fn new(before: Words<Avx2Row>) -> Self {
         Frame {
-            rotations: Rotations::here(),
+            rotations: Avx2Row::rotations(),
             c0: before[8],
             c2: before[10],
             poly: PolyFrame { r1: 0, folded: 0, end: ptr::null() },
@@ -261,7 +258,7 @@ pub(super) fn rounds_beside(
     frame: &mut Frame,
     poly: &mut Poly1305,
     blocks: &[[u8; TAG_BYTES]],
-) -> Words {
+) -> Words<Avx2Row> {
     let beside_rounds = blocks.len().saturating_sub(BEHIND_ROUNDS);
     let rounds = beside_rounds / BESIDE_ROUND;
     assert_eq!(blocks.len(), blocks_beside(rounds), "blocks for whole rounds");
@@ -295,22 +292,22 @@ pub(super) fn rounds_beside(
             "dec qword ptr [{frame} + {rounds_alone}]",
             "jne 4b",
             "5:",
-            a0 = inout(ymm_reg) *a0,
-            a1 = inout(ymm_reg) *a1,
-            a2 = inout(ymm_reg) *a2,
-            a3 = inout(ymm_reg) *a3,
-            b0 = inout(ymm_reg) *b0,
-            b1 = inout(ymm_reg) *b1,
-            b2 = inout(ymm_reg) *b2,
-            b3 = inout(ymm_reg) *b3,
-            c0 = inout(ymm_reg) *c0,
-            c1 = inout(ymm_reg) *c1,
+            a0 = inout(ymm_reg) a0.0,
+            a1 = inout(ymm_reg) a1.0,
+            a2 = inout(ymm_reg) a2.0,
+            a3 = inout(ymm_reg) a3.0,
+            b0 = inout(ymm_reg) b0.0,
+            b1 = inout(ymm_reg) b1.0,
+            b2 = inout(ymm_reg) b2.0,
+            b3 = inout(ymm_reg) b3.0,
+            c0 = inout(ymm_reg) c0.0,
+            c1 = inout(ymm_reg) c1.0,
             c2 = out(ymm_reg) _,
-            c3 = inout(ymm_reg) *c3,
-            d0 = inout(ymm_reg) *d0,
-            d1 = inout(ymm_reg) *d1,
-            d2 = inout(ymm_reg) *d2,
-            d3 = inout(ymm_reg) *d3,
+            c3 = inout(ymm_reg) c3.0,
+            d0 = inout(ymm_reg) d0.0,
+            d1 = inout(ymm_reg) d1.0,
+            d2 = inout(ymm_reg) d2.0,
+            d3 = inout(ymm_reg) d3.0,
             h0 = inout(reg) *h0,
             h1 = inout(reg) *h1,
             h2 = inout(reg) *h2,

@@ -152,6 +152,7 @@ macro_rules! call_in_room {
             unsafe { body::<Self, T>(room, task) }
         }
 
+        #[inline(always)]
         fn wipe_registers(_room: $token) {
             // SAFETY: as above.
             unsafe { $wipe() }
