@@ -87,22 +87,22 @@ impl ServerKind {
 /// A limit to how long operations wait for company, as an option of `widelane run` and as a subject
 /// of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WaitMax {
+pub struct WaitLimit {
     /// What `--wait-max` is given.
     pub option: &'static str,
     subject: &'static str,
 }
 
-impl WaitMax {
+impl WaitLimit {
     /// The limits that can be compared.
-    pub const ALL: [WaitMax; 7] = [
-        WaitMax { option: "0", subject: "wait-0" },
-        WaitMax { option: "0.5ms", subject: "wait-0.5ms" },
-        WaitMax { option: "1ms", subject: "wait-1ms" },
-        WaitMax { option: "2ms", subject: "wait-2ms" },
-        WaitMax { option: "5ms", subject: "wait-5ms" },
-        WaitMax { option: "10ms", subject: "wait-10ms" },
-        WaitMax { option: "rtt", subject: "wait-rtt" },
+    pub const ALL: [WaitLimit; 7] = [
+        WaitLimit { option: "0", subject: "wait-0" },
+        WaitLimit { option: "0.5ms", subject: "wait-0.5ms" },
+        WaitLimit { option: "1ms", subject: "wait-1ms" },
+        WaitLimit { option: "2ms", subject: "wait-2ms" },
+        WaitLimit { option: "5ms", subject: "wait-5ms" },
+        WaitLimit { option: "10ms", subject: "wait-10ms" },
+        WaitLimit { option: "rtt", subject: "wait-rtt" },
     ];
 }
 
@@ -122,7 +122,7 @@ pub enum Subject {
     /// Under `widelane run`, with a policy that each process chooses while it runs.
     Auto,
     /// Under `widelane run`, with a limit of its own to how long operations wait for company.
-    Waiting(WaitMax),
+    Waiting(WaitLimit),
     /// With the provider and the server's own asynchronous mode, without the runtime.
     Async,
     /// With the provider, by OpenSSL's configuration alone.
@@ -141,7 +141,7 @@ impl Subject {
             Subject::LaneCpus => "lane-cpus",
             Subject::Qat => "qat",
             Subject::Auto => "auto",
-            Subject::Waiting(WaitMax { subject, .. }) => subject,
+            Subject::Waiting(WaitLimit { subject, .. }) => subject,
             Subject::Async => "async",
             Subject::Configured => "configured",
             Subject::HaproxyAwsLc => "haproxy-aws-lc",

@@ -6,7 +6,8 @@
 //!
 //! A room brings a register with [`Row`], [`Steps`] and [`Engine`], and `doors!` makes of it what
 //! the room offers. As everywhere in [`registers`](crate::registers), what works on rows is
-//! `#[inline(always)]` and ends up in a body of [`Register::call`]: a way that a message goes, or a
+//! `#[inline(always)]` and ends up in a body of
+//! [`Register::call`](crate::registers::Register::call): a way that a message goes, or a
 //! part of it that is a [`Task`] of its own. Nothing here takes a closure: one that LLVM does not
 //! inline would call each instruction as a function, which for 1,350 bytes takes 27 times as long.
 //!

@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use widelane_bench::compare::CompareError;
 use widelane_bench::server::application::Application;
-use widelane_bench::server::{Key, RECIPES, Recipe, ServerError, WaitMax};
+use widelane_bench::server::{Key, RECIPES, Recipe, ServerError, WaitLimit};
 use widelane_bench::{compare, link, machine, mixed};
 use widelane_cli::libraries::Libraries;
 use widelane_cli::{output, system, units};
@@ -125,7 +125,7 @@ pub struct Args {
     /// [default: that of the policy]
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = wait_max,
           conflicts_with = "engine", help_heading = COMPARED)]
-    wait_max: Vec<WaitMax>,
+    wait_max: Vec<WaitLimit>,
     /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
     /// says where that cannot be. Takes minutes for each length and cipher
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]

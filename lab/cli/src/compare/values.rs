@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use widelane_bench::compare;
-use widelane_bench::server::{Key, WaitMax};
+use widelane_bench::server::{Key, WaitLimit};
 use widelane_cli::units;
 use widelane_loadgen::Cipher;
 
@@ -51,10 +51,10 @@ pub fn usual_ciphers() -> impl TypedValueParser<Value = Cipher> {
 }
 
 /// A limit to how long operations wait for company.
-pub fn wait_max(text: &str) -> Result<WaitMax, String> {
-    let known = WaitMax::ALL.into_iter().find(|limit| limit.option == text);
+pub fn wait_max(text: &str) -> Result<WaitLimit, String> {
+    let known = WaitLimit::ALL.into_iter().find(|limit| limit.option == text);
     known.ok_or_else(|| {
-        let options = WaitMax::ALL.map(|limit| limit.option);
+        let options = WaitLimit::ALL.map(|limit| limit.option);
         format!("the limits that can be compared are {}", options.join(", "))
     })
 }
