@@ -3,8 +3,9 @@
 //! Twenty rounds of one set take as long as those of four, since each step waits for the one in
 //! front: short messages share that time.
 
-use super::engine::{after_rounds, apply, before_rounds, begin_block, double_round, wipe_stack_of};
-use super::rows::{Engine, Set};
+use super::engine::{Engine, apply, begin_block, wipe_stack_of};
+use super::rounds::{after_rounds, before_rounds, double_round};
+use super::rows::Set;
 use super::{
     BLOCK_BYTES, DOUBLE_ROUNDS, LONG_STACK, Message, NARROW_LONG_STACK, Poly1305, TAG_BYTES, close,
     last_block, whole_blocks,

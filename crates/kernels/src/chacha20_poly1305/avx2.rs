@@ -10,9 +10,10 @@ use widelane_secret::wipe_ymm_registers;
 
 use super::abreast::{self, ABREAST};
 use super::chunk::{double_round_of_words, words_after, words_before};
-use super::engine::{self, Pieces, after_rounds, before_rounds, double_round};
+use super::engine::{self, Engine, Pieces};
 use super::poly1305::ScalarGroup;
-use super::rows::{Engine, Row, Running, SETS, Set, Steps};
+use super::rounds::{after_rounds, before_rounds, double_round};
+use super::rows::{Row, Running, SETS, Set, Steps};
 use super::woven::{Frame, absorb_blocks, absorb_bytes, blocks_beside, rounds_beside, rounds_for};
 use super::{BLOCK_BYTES, DOUBLE_ROUNDS, Key, Message, NONCE_BYTES, Poly1305, Ways};
 use crate::registers::Register;

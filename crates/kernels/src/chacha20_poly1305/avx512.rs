@@ -9,12 +9,11 @@ use widelane_secret::wipe_vector_registers;
 
 use super::abreast::{self, ABREAST};
 use super::chunk::{
-    double_round_of_words, half_of_columns, half_of_diagonals, opening_by_both, words_after,
-    words_before,
+    double_round_of_words, half_of_columns, half_of_diagonals, words_after, words_before,
 };
-use super::engine::{self, Pieces};
+use super::engine::{self, Engine, Pieces};
 use super::poly1305::ScalarGroup;
-use super::rows::{Engine, Row, SETS, Set, Steps};
+use super::rows::{Row, SETS, Set, Steps};
 use super::{
     BLOCK_BYTES, DOUBLE_ROUNDS, Key, Message, NONCE_BYTES, Pace, Poly1305, TAG_BYTES, Ways,
 };
@@ -26,19 +25,7 @@ doors!(Avx512Row, Avx512);
 row512!(Avx512Row, Avx512, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2");
 
 impl Engine for Avx512Row {
-    const FEW_REGISTERS: bool = false;
-    const OPENINGS: [usize; 2] = [1 + SETS, 1 + SETS + 1];
-
     type Running = Poly1305;
-
-    #[inline(always)]
-    fn opening<const COUNT: usize>(
-        room: Avx512,
-        key: &Key,
-        nonce: &[u8; NONCE_BYTES],
-    ) -> [Set<Self>; COUNT] {
-        opening_by_both(room, key, nonce)
-    }
 
     /// The groups of a whole chunk go in three places of each double round, others one after the
     /// other as the rounds go. A block waits for the one before: of more than two in one place the

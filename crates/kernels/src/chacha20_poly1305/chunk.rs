@@ -3,8 +3,8 @@
 //!
 //! This spares the turning of rows and wants a transposition in the end.
 
-use super::engine::{after_rounds, before_rounds, double_round, half_of_quarter_rounds};
 use super::poly1305_lanes::{self, BlockLanes};
+use super::rounds::{after_rounds, before_rounds, double_round, half_of_quarter_rounds};
 use super::rows::{Row, SETS, Set, Steps};
 use super::{CONSTANTS, DOUBLE_ROUNDS, Key, NONCE_BYTES, last_words};
 
@@ -124,7 +124,7 @@ fn sets_of<R: Row>(quarters: [Set<R>; 4]) -> [Set<R>; SETS] {
     sets
 }
 
-/// [`Engine::opening`](super::rows::Engine::opening) where registers are enough: a chunk between
+/// [`Engine::opening`](super::engine::Engine::opening) where registers are enough: a chunk between
 /// two sets, or behind one if that is enough, which take the registers and the time that the rounds
 /// of a chunk leave idle.
 #[inline(always)]
@@ -157,7 +157,7 @@ pub(super) fn opening_by_both<R: Steps, const COUNT: usize>(
     sets
 }
 
-/// [`Engine::chunk_beside`](super::rows::Engine::chunk_beside) with Poly1305 in lanes: in stages
+/// [`Engine::chunk_beside`](super::engine::Engine::chunk_beside) with Poly1305 in lanes: in stages
 /// between the rounds, so that neither waits for itself. Three go with the rounds; the fourth goes
 /// with the transposition, which leaves one of two ports of Golden Cove idle.
 #[inline(always)]

@@ -4,12 +4,12 @@
 //! of these rows. Blocks stay together, which is what makes short messages quick; longer ones are
 //! made by words (`chunk.rs`).
 //!
-//! A room brings a register with [`Row`], [`Steps`] and [`Engine`], and `doors!` makes of it what
-//! the room offers. As everywhere in [`registers`](crate::registers), what works on rows is
-//! `#[inline(always)]` and ends up in a body of
-//! [`Register::call`](crate::registers::Register::call): a way that a message goes, or a
-//! part of it that is a [`Task`] of its own. Nothing here takes a closure: one that LLVM does not
-//! inline would call each instruction as a function, which for 1,350 bytes takes 27 times as long.
+//! A room brings a register with [`Row`](super::rows::Row), [`Steps`] and [`Engine`], and `doors!`
+//! makes of it what the room offers. As everywhere in [`registers`](crate::registers), what works
+//! on rows is `#[inline(always)]` and ends up in a body of [`Register::call`]: a way that a message
+//! goes, or a part of it that is a [`Task`] of its own. Nothing here takes a closure: one that LLVM
+//! does not inline would call each instruction as a function, which for 1,350 bytes takes 27 times
+//! as long.
 //!
 //! Tasks share the same stack one after the other, so little is spilled for a message, and little
 //! has to be wiped behind it: the sizes in `mod.rs` follow what is emitted.
@@ -18,16 +18,17 @@ use core::ops::Range;
 
 use widelane_secret::wipe;
 
-use super::chunk::{double_round_of_words, words_after, words_before};
-use super::rows::{Engine, Group, Row, Running, SETS, Set, Steps};
+use super::chunk::{double_round_of_words, opening_by_both, words_after, words_before};
+use super::rounds::{after_rounds, before_rounds, double_round};
+use super::rows::{Running, SETS, Set, Steps};
 use super::single::Single;
 use super::{
-    BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, CONSTANTS, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
+    BESIDE_KEY, BESIDE_STACK, BLOCK_BYTES, DOUBLE_ROUNDS, Key, LONG_STACK, Message,
     NARROW_LONG_STACK, NARROW_SETS_STACK, NONCE_BYTES, OPENED_LONG_STACK, Pace, Poly1305,
     SEALED_LONG_STACK, SEALED_STACK, SHORT_STACK, SHORTEST_STACK, TAG_BYTES, Ways, close,
-    fills_a_set, last_block, last_words, whole_blocks,
+    fills_a_set, last_block, whole_blocks,
 };
-use crate::registers::Task;
+use crate::registers::{Register, Task};
 use crate::stack::wipe_stack;
 use crate::text::Text;
 
@@ -108,6 +109,59 @@ macro_rules! doors {
         }
     };
 }
+
+/// A room: how it makes key stream for texts of some length, and authenticates.
+pub(super) trait Engine: Steps {
+    /// Whether registers are too few for a chunk and what goes beside it.
+    const FEW_REGISTERS: bool = false;
+    /// Sets of the shorter opening, and of the longer one.
+    const OPENINGS: [usize; 2] = [1 + SETS, 1 + SETS + 1];
+
+    /// A sum on its way.
+    type Running: Running<Self::Room>;
+
+    /// The sets that a message begins with: a chunk, with one set or two beside.
+    #[inline(always)]
+    fn opening<const COUNT: usize>(
+        room: Self::Room,
+        key: &Key,
+        nonce: &[u8; NONCE_BYTES],
+    ) -> [Set<Self>; COUNT] {
+        opening_by_both(room, key, nonce)
+    }
+
+    /// A chunk of key stream, beside any number of groups.
+    fn chunk_beside(
+        room: Self::Room,
+        key: &Key,
+        nonce: &[u8; NONCE_BYTES],
+        counter: u32,
+        running: &mut Self::Running,
+        groups: &[Group<Self>],
+    ) -> [Set<Self>; SETS];
+
+    /// Encrypts or decrypts a chunk of a text from registers, while groups of ciphertext are
+    /// authenticated: no fewer than a chunk of them, where registers are few.
+    #[inline(always)]
+    fn crypt_chunk(
+        room: Self::Room,
+        key: &Key,
+        nonce: &[u8; NONCE_BYTES],
+        counter: u32,
+        chunk: Text<'_>,
+        running: &mut Self::Running,
+        groups: &[Group<Self>],
+    ) {
+        let sets = Self::chunk_beside(room, key, nonce, counter, running, groups);
+        for (index, row) in sets.as_flattened().iter().enumerate() {
+            let offset = index * Self::ROW_BYTES;
+            Self::read(room, chunk, offset).xor(*row).write(chunk, offset);
+        }
+    }
+}
+
+/// The bytes of a group of a room.
+pub(super) type Group<R> = <<R as Engine>::Running as Running<<R as Register>::Room>>::Group;
 
 /// Repeats an expression for each index of the sets of an opening, as straight code.
 macro_rules! each_set {
@@ -980,75 +1034,4 @@ fn key_stream_beside<R: Engine, const COUNT: usize>(
         running.absorb_groups(pace.due());
     }
     after_rounds(states, &before)
-}
-
-/// Sets of blocks from `counter` on before their rounds.
-#[inline(always)]
-pub(super) fn before_rounds<R: Row, const COUNT: usize>(
-    room: R::Room,
-    key: &Key,
-    nonce: &[u8; NONCE_BYTES],
-    counter: u32,
-) -> [Set<R>; COUNT] {
-    let a = R::broadcast(room, &CONSTANTS);
-    let b = R::broadcast(room, &key.words[0]);
-    let c = R::broadcast(room, &key.words[1]);
-    let d = R::broadcast(room, &last_words(counter, nonce)).count_blocks();
-    let mut states = [[a, b, c, d]; COUNT];
-    for (index, state) in states.iter_mut().enumerate() {
-        state[3] = state[3].count((index * R::BLOCKS) as u32);
-    }
-    states
-}
-
-/// Adds what was there before the rounds, and brings bytes into their order.
-#[inline(always)]
-pub(super) fn after_rounds<R: Row, const COUNT: usize>(
-    states: [Set<R>; COUNT],
-    before: &[Set<R>; COUNT],
-) -> [Set<R>; COUNT] {
-    let mut states = states;
-    for (state, before) in states.iter_mut().zip(before) {
-        for (row, before) in state.iter_mut().zip(before) {
-            *row = row.add(*before);
-        }
-        *state = R::in_order(*state);
-    }
-    states
-}
-
-/// A round on the columns of all blocks, and one on their diagonals.
-#[inline(always)]
-pub(super) fn double_round<const COUNT: usize, R: Steps>(
-    states: &mut [Set<R>; COUNT],
-    rotations: &R::Rotations,
-) {
-    // Row b is what a quarter round ends and begins with: the others are turned against it.
-    half_of_quarter_rounds::<16, 12, COUNT, R>(states, rotations);
-    half_of_quarter_rounds::<8, 7, COUNT, R>(states, rotations);
-    for [a, _, c, d] in &mut *states {
-        (*a, *c, *d) = (a.turn::<0x93>(), c.turn::<0x39>(), d.turn::<0x4e>());
-    }
-    half_of_quarter_rounds::<16, 12, COUNT, R>(states, rotations);
-    half_of_quarter_rounds::<8, 7, COUNT, R>(states, rotations);
-    for [a, _, c, d] in &mut *states {
-        (*a, *c, *d) = (a.turn::<0x39>(), c.turn::<0x93>(), d.turn::<0x4e>());
-    }
-}
-
-/// Half of a quarter round on the columns of all blocks: with the rotations of the first, or of the
-/// second.
-#[inline(always)]
-pub(super) fn half_of_quarter_rounds<const D: i32, const B: i32, const COUNT: usize, R: Steps>(
-    states: &mut [Set<R>; COUNT],
-    rotations: &R::Rotations,
-) {
-    for [a, b, _, d] in &mut *states {
-        *a = a.add(*b);
-        *d = d.xor(*a).rotate::<D>(rotations);
-    }
-    for [_, b, c, d] in &mut *states {
-        *c = c.add(*d);
-        *b = b.xor(*c).rotate::<B>(rotations);
-    }
 }

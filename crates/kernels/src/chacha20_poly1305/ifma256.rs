@@ -10,10 +10,10 @@ use widelane_cpu::Ifma256;
 use widelane_secret::wipe_vector_registers;
 
 use super::abreast::{self, ABREAST};
-use super::chunk::{opening_by_both, staged};
-use super::engine::{self, Pieces};
+use super::chunk::staged;
+use super::engine::{self, Engine, Group, Pieces};
 use super::poly1305_lanes::{self, BlockLanes, Factor};
-use super::rows::{Engine, Group, Row, SETS, Set, Steps};
+use super::rows::{Row, SETS, Set, Steps};
 use super::{BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, Ways};
 use crate::lanes::Ifma256x4;
 use crate::registers::Register;
@@ -29,19 +29,7 @@ row256!(
 );
 
 impl Engine for Ifma256Row {
-    const FEW_REGISTERS: bool = false;
-    const OPENINGS: [usize; 2] = [1 + SETS, 1 + SETS + 1];
-
     type Running = poly1305_lanes::Running<Ifma256x4>;
-
-    #[inline(always)]
-    fn opening<const COUNT: usize>(
-        room: Ifma256,
-        key: &Key,
-        nonce: &[u8; NONCE_BYTES],
-    ) -> [Set<Self>; COUNT] {
-        opening_by_both(room, key, nonce)
-    }
 
     #[inline(always)]
     fn chunk_beside(

@@ -10,10 +10,10 @@ use widelane_cpu::{Ifma512, features};
 use widelane_secret::wipe_vector_registers;
 
 use super::abreast::{self, ABREAST};
-use super::chunk::{opening_by_both, staged};
-use super::engine::{self, Pieces};
+use super::chunk::staged;
+use super::engine::{self, Engine, Group, Pieces};
 use super::poly1305_lanes::{self, BlockLanes, Factor};
-use super::rows::{Engine, Group, Row, SETS, Set, Steps};
+use super::rows::{Row, SETS, Set, Steps};
 use super::{BLOCK_BYTES, Key, Message, NONCE_BYTES, Poly1305, TAG_BYTES, Ways};
 use crate::lanes::Ifma512x8;
 use crate::registers::Register;
@@ -31,19 +31,7 @@ doors!(Ifma512Row, Ifma512);
 row512!(Ifma512Row, Ifma512, features = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma");
 
 impl Engine for Ifma512Row {
-    const FEW_REGISTERS: bool = false;
-    const OPENINGS: [usize; 2] = [1 + SETS, 1 + SETS + 1];
-
     type Running = poly1305_lanes::Running<Ifma512x8>;
-
-    #[inline(always)]
-    fn opening<const COUNT: usize>(
-        room: Ifma512,
-        key: &Key,
-        nonce: &[u8; NONCE_BYTES],
-    ) -> [Set<Self>; COUNT] {
-        opening_by_both(room, key, nonce)
-    }
 
     #[inline(always)]
     fn chunk_beside(

@@ -15,6 +15,7 @@ mod rows;
 mod abreast;
 mod chunk;
 mod poly1305;
+mod rounds;
 mod single;
 mod woven;
 

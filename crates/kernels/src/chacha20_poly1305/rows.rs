@@ -1,7 +1,7 @@
 //! Rows of blocks for the rooms of chacha20_poly1305, in registers of either width.
 #![allow(unsafe_code, reason = "text of rooms: intrinsics behind safe methods, loads and stores")]
 
-use super::{BLOCK_BYTES, Key, NONCE_BYTES, Poly1305, TAG_BYTES};
+use super::{BLOCK_BYTES, Poly1305, TAG_BYTES};
 use crate::registers::Register;
 use crate::text::Text;
 
@@ -72,56 +72,6 @@ pub(super) trait Steps: Row {
     /// Adds the first bytes of the row to a text.
     fn add_part(self, text: Text<'_>, offset: usize, bytes: usize);
 }
-
-/// A room: how it makes key stream for texts of some length, and authenticates.
-pub(super) trait Engine: Steps {
-    /// Whether registers are too few for a chunk and what goes beside it.
-    const FEW_REGISTERS: bool;
-    /// Sets of the shorter opening, and of the longer one.
-    const OPENINGS: [usize; 2];
-
-    /// A sum on its way.
-    type Running: Running<Self::Room>;
-
-    /// The sets that a message begins with: a chunk, with one set or two beside.
-    fn opening<const COUNT: usize>(
-        room: Self::Room,
-        key: &Key,
-        nonce: &[u8; NONCE_BYTES],
-    ) -> [Set<Self>; COUNT];
-
-    /// A chunk of key stream, beside any number of groups.
-    fn chunk_beside(
-        room: Self::Room,
-        key: &Key,
-        nonce: &[u8; NONCE_BYTES],
-        counter: u32,
-        running: &mut Self::Running,
-        groups: &[Group<Self>],
-    ) -> [Set<Self>; SETS];
-
-    /// Encrypts or decrypts a chunk of a text from registers, while groups of ciphertext are
-    /// authenticated: no fewer than a chunk of them, where registers are few.
-    #[inline(always)]
-    fn crypt_chunk(
-        room: Self::Room,
-        key: &Key,
-        nonce: &[u8; NONCE_BYTES],
-        counter: u32,
-        chunk: Text<'_>,
-        running: &mut Self::Running,
-        groups: &[Group<Self>],
-    ) {
-        let sets = Self::chunk_beside(room, key, nonce, counter, running, groups);
-        for (index, row) in sets.as_flattened().iter().enumerate() {
-            let offset = index * Self::ROW_BYTES;
-            Self::read(room, chunk, offset).xor(*row).write(chunk, offset);
-        }
-    }
-}
-
-/// The bytes of a group of a room.
-pub(super) type Group<R> = <<R as Engine>::Running as Running<<R as Register>::Room>>::Group;
 
 /// An authenticator on its way through a text, group by group.
 pub(super) trait Running<Room>: Sized {
