@@ -228,25 +228,23 @@ const HUFFMAN: u8 = 0x80;
 /// Three digits by the Huffman code of HPACK (RFC 7541, appendix B): 0, 1 and 2 in five bits, the
 /// others in six; what is left of the last byte is ones.
 fn digits(coded: &[u8]) -> Option<u16> {
-    let length = 8 * coded.len() as u32;
-    let bits = coded
-        .iter()
-        .try_fold(0_u32, |bits, byte| bits.checked_mul(256).map(|bits| bits | u32::from(*byte)))?;
-    let mut left = length;
+    if !(2..=3).contains(&coded.len()) {
+        return None;
+    }
+    let bits = coded.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte));
+    let mut left = 8 * coded.len() as u32;
     let mut status = 0;
     for _ in 0..3 {
-        let next = |bits_of_code: u32| {
-            let rest = left.checked_sub(bits_of_code)?;
-            Some((rest, bits >> rest & ((1 << bits_of_code) - 1)))
-        };
-        let (rest, digit) = match next(5)? {
-            short @ (_, 0..=2) => short,
-            _ => next(6).map(|(rest, code)| (rest, code.wrapping_sub(0x19).wrapping_add(3)))?,
+        let code = |length: u32| Some(bits >> left.checked_sub(length)? & ((1 << length) - 1));
+        let (length, digit) = match code(5)? {
+            digit @ 0..=2 => (5, digit),
+            // The code of 3 is 25.
+            _ => (6, code(6)?.checked_sub(25 - 3)?),
         };
         if digit > 9 {
             return None;
         }
-        (left, status) = (rest, 10 * status + digit as u16);
+        (left, status) = (left - length, 10 * status + digit as u16);
     }
     let padding = (1 << left) - 1;
     (left < 8 && bits & padding == padding).then_some(status)
@@ -312,6 +310,7 @@ mod tests {
             vec![0, 0, 0x5f, 9, 0x83, 0x64, 0x0e, 0x80],
             vec![0, 0, 0x5f, 9, 0x83, 0x64, 0x02, 0x07],
             vec![0, 0, 0x5f, 9, 0x87, 1],
+            vec![0, 0, 0x5f, 9, 0x87, 0, 0, 0, 0, 0, 0x64, 0x02],
             vec![0, 0],
             vec![],
         ] {
