@@ -42,7 +42,9 @@ pub(crate) fn all(policy: &Policy) -> WebPkiSupportedAlgorithms {
     let of_curve = |curve: Curve| -> (SignatureScheme, &'static [Verifier]) {
         let Words { scheme, digest, .. } = words(curve);
         let others = Curve::ALL.into_iter().filter(|other| *other != curve);
-        let verifiers = iter::once(curve).chain(others).map(|curve| make.ecdsa(curve, digest));
+        let place = DIGESTS.iter().position(|known| *known == digest);
+        let place = place.expect("every curve's hash function is among them");
+        let verifiers = iter::once(curve).chain(others).map(|curve| ecdsa[curve as usize][place]);
         (scheme, verifiers.collect::<Vec<_>>().leak())
     };
     let others: [(SignatureScheme, &'static [Verifier]); 7] = [

@@ -69,19 +69,17 @@ pub fn named_process(path: &Path) -> Option<u32> {
 }
 
 /// The process that a file is named after, and the time of its start if that stands behind a dash.
-/// Of several ways to write a number one is the provider's, so that a process has two files at
-/// most.
+/// Of several ways to write a number only the provider's is taken, so that a process has a few
+/// files at most.
 fn named(path: &Path) -> Option<(u32, Option<u64>)> {
     let name = path.file_stem()?.to_str()?;
-    let (pid, start) = match name.split_once('-') {
-        Some((pid, start)) => (pid, Some(start)),
-        None => (name, None),
-    };
-    let start = start.map(|start| number(start).ok_or(())).transpose().ok()?;
-    Some((number(pid)?, start))
+    match name.split_once('-') {
+        Some((pid, start)) => Some((number(pid)?, Some(number(start)?))),
+        None => Some((number(name)?, None)),
+    }
 }
 
-/// A number, written as Rust writes it.
+/// A number without a sign or leading zeros.
 fn number<N: FromStr + ToString>(text: &str) -> Option<N> {
     text.parse().ok().filter(|number: &N| number.to_string() == text)
 }
@@ -116,12 +114,14 @@ fn open_to_write(path: &Path) -> Result<File, Objection> {
 /// names, which has not ended meanwhile.
 fn open(path: &Path, access: OFlags) -> Result<(File, Process), Objection> {
     let (pid, start) = named(path).ok_or(Objection::NoProcess)?;
-    // Before the file is looked at: files of processes that do not run are no limit to a look.
+    // Before the file is opened: one that names no running process has ended, whatever it is, and
+    // does not count towards the limit of `Survey::take`.
     let facts = Facts::of(pid).map_err(|unknown| match unknown {
         Unknown::Ended => Objection::Ended,
         Unknown::Hidden => Objection::Hidden,
     })?;
-    // Left behind by a process of this number, whoever that was. A lie hides a file of the liar.
+    // Left behind by an earlier process of this number. Who writes a wrong start hides only their
+    // own file.
     let is_of_other = |start: u64| start != 0 && start != facts.started_ticks;
     if start.is_some_and(is_of_other) {
         return Err(Objection::Ended);

@@ -128,15 +128,15 @@ impl Survey {
                 survey.truncated = true;
                 break;
             }
-            looked_at += 1;
             match file::read(&path) {
                 Ok(process) => drop(processes.insert(process.pid, process)),
                 Err(Objection::Ended) => {
                     survey.ended += 1;
-                    looked_at -= 1;
+                    continue;
                 }
                 Err(objection) => survey.skipped.push(Skipped { path, objection }),
             }
+            looked_at += 1;
         }
         survey.processes = processes.into_values().collect();
         survey
