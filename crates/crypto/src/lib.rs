@@ -16,7 +16,6 @@ pub mod mac;
 pub mod mlkem;
 pub mod rsa;
 pub mod sha3;
-mod stack;
 pub mod x25519;
 
 pub use family::Family;

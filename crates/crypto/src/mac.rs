@@ -21,13 +21,13 @@
 
 use thiserror::Error;
 use widelane_cpu::{Policy, Room};
+use widelane_secret::stack::{kib, wiped};
 use widelane_secret::{Mask, wipe};
 
 use crate::digest::{self, Algorithm, BLOCK_BYTES_MAX, Digest, Hash, Job, State};
-use crate::stack::scrubbed;
 
 /// Stack of hashing a key that is longer than a block.
-const STACK_BYTES: usize = 3 << 10;
+const STACK: usize = kib(3);
 
 /// Bytes of the shortest tag that is accepted: half of the digest, and 80 bits at least (RFC 2104,
 /// section 5).
@@ -87,7 +87,7 @@ impl Hmac {
         let [pad, outer_pad] = &mut pads;
         if bytes.len() > block_bytes {
             // A digest is returned by way of copies.
-            scrubbed::<STACK_BYTES, _>(|| {
+            wiped::<STACK, _>(|| {
                 let mut digest = self.hash.digest(bytes);
                 pad[..digest.as_ref().len()].copy_from_slice(digest.as_ref());
                 digest.wipe();

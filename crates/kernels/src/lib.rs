@@ -20,11 +20,12 @@ mod divsteps;
 pub mod hash;
 pub mod keccak;
 pub mod lanes;
+#[cfg(test)]
+mod leavings;
 pub mod mlkem;
 pub mod mont;
 pub mod sha1;
 pub mod sha2;
-mod stack;
 pub mod text;
 pub mod weierstrass;
 pub mod words;

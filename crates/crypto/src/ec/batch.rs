@@ -1,16 +1,16 @@
 //! Jobs sorted by curve, in as few batches as they need.
 
 use widelane_kernels::weierstrass::{self as kernels, CurveLanes, Verdict};
+use widelane_secret::stack::{kib, wiped};
 use widelane_secret::wipe;
 
 use super::curve::{AllCurves, Keys};
 use super::key::{PrivateKey, UNCOMPRESSED};
 use super::{DeriveJob, GenerateJob, Outcome, SignJob, VerifyJob};
 use crate::digest::{Digest, Hash, Job};
-use crate::stack::scrubbed;
 
 /// Stack of a nonce for a signature that is made elsewhere.
-const NONCE_STACK_BYTES: usize = 4 << 10;
+const NONCE_STACK: usize = kib(4);
 
 /// Makes public keys in `room`.
 pub(super) fn generate<L: AllCurves>(room: L::Room, jobs: &mut [GenerateJob<'_>]) {
@@ -35,7 +35,7 @@ fn generate_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
         formats.push(format);
     }
     for jobs in batch.chunks_mut(L::LANES) {
-        C::scrubbed(|| L::generate(room, jobs));
+        C::wiped(|| L::generate(room, jobs));
     }
     for ((outcome, format), job) in outcomes.into_iter().zip(formats).zip(&batch) {
         *outcome = result_of(job.verdict);
@@ -71,7 +71,7 @@ fn derive_on<L: CurveLanes<C, D>, C: Keys<D>, const D: usize>(
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(L::LANES) {
-        C::scrubbed(|| L::derive(room, jobs));
+        C::wiped(|| L::derive(room, jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = result_of(job.verdict);
@@ -112,7 +112,7 @@ fn sign_on<C: Keys<D>, const D: usize>(
         }
     }
     for jobs in ours.chunks_mut(lanes) {
-        C::scrubbed(|| {
+        C::wiped(|| {
             let mut nonces = nonces(hash, jobs);
             let (mut batch, mut outcomes) = (Vec::new(), Vec::new());
             for (job, nonce) in jobs.iter_mut().zip(&nonces) {
@@ -164,7 +164,7 @@ pub(super) fn nonce(
     digest: &[u8],
     entropy: &[u8; 32],
 ) -> Option<PrivateKey> {
-    scrubbed::<NONCE_STACK_BYTES, _>(|| {
+    wiped::<NONCE_STACK, _>(|| {
         let mut message = [key.as_bytes(), entropy, &[ELSEWHERE], digest].concat();
         let mut made = hash.digest(&message);
         let curve = key.curve();

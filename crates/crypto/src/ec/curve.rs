@@ -1,9 +1,9 @@
 //! The curves: one table, and everything that exists once for each of them.
 
 use widelane_kernels::weierstrass::{self as kernels, CurveLanes, Numbers, Point, Scalar};
+use widelane_secret::stack::{kib, wiped};
 
 use super::key::{PrivateKey, PublicKey};
-use crate::stack::scrubbed;
 
 /// Declares the curves, and what exists once for each. A row has the curve's name here and in the
 /// kernels, how many digits its numbers have there, and the KiB of stack that a batch takes.
@@ -99,8 +99,8 @@ macro_rules! curves {
                 }
             }
 
-            fn scrubbed(work: impl FnOnce()) {
-                scrubbed::<{ $stack << 10 }, _>(work);
+            fn wiped(work: impl FnOnce()) {
+                wiped::<{ kib($stack) }, _>(work);
             }
         })+
 
@@ -157,5 +157,5 @@ pub(super) trait Keys<const D: usize>: kernels::Curve<D> {
     fn point(key: &PublicKey) -> Option<&Point<D>>;
 
     /// Executes a batch and wipes the stack that it took.
-    fn scrubbed(work: impl FnOnce());
+    fn wiped(work: impl FnOnce());
 }

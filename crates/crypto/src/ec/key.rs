@@ -3,14 +3,14 @@
 use std::fmt;
 
 use thiserror::Error;
+use widelane_secret::stack::{kib, wiped};
 use widelane_vault::Vault;
 
 use super::Curve;
 use super::curve::{CurvePoint, Material};
-use crate::stack::scrubbed;
 
 /// Stack of an import.
-const STACK_BYTES: usize = 3 << 10;
+const STACK: usize = kib(3);
 
 /// The first byte of an uncompressed point (SEC 1, section 2.3.3).
 pub(super) const UNCOMPRESSED: u8 = 4;
@@ -60,7 +60,7 @@ impl PrivateKey {
     pub fn from_bytes(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
         check_length(bytes, curve.bytes())?;
         let read = || Material::read(curve, bytes).map(Vault::new);
-        let material = scrubbed::<STACK_BYTES, _>(read);
+        let material = wiped::<STACK, _>(read);
         Ok(PrivateKey { material: material.ok_or(KeyError::OutOfRange)? })
     }
 
@@ -80,7 +80,7 @@ impl Clone for PrivateKey {
     fn clone(&self) -> Self {
         // The copy is made on the stack.
         let material = || Vault::new(Material::clone(&self.material));
-        PrivateKey { material: scrubbed::<STACK_BYTES, _>(material) }
+        PrivateKey { material: wiped::<STACK, _>(material) }
     }
 }
 
@@ -132,7 +132,7 @@ impl fmt::Debug for PublicKey {
 /// Secrets: the coordinates. The time tells whether they are a point, nothing else.
 #[must_use]
 pub fn is_point(curve: Curve, coordinates: &[u8]) -> bool {
-    scrubbed::<STACK_BYTES, _>(|| CurvePoint::read(curve, coordinates).is_some())
+    wiped::<STACK, _>(|| CurvePoint::read(curve, coordinates).is_some())
 }
 
 fn check_length(bytes: &[u8], expected: usize) -> Result<(), KeyError> {

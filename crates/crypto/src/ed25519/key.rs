@@ -6,14 +6,14 @@ use std::slice;
 use widelane_cpu::Policy;
 use widelane_kernels::curve25519::{Scalar, ed25519_base};
 use widelane_kernels::lanes::Portable;
+use widelane_secret::stack::{kib, wiped};
 use widelane_secret::wipe;
 use widelane_vault::Vault;
 
 use crate::digest::{Algorithm, Hash};
-use crate::stack::scrubbed;
 
 /// Stack of an import.
-const STACK_BYTES: usize = 6 << 10;
+const STACK: usize = kib(6);
 
 /// A private key and its public key; wiped when dropped.
 pub struct SigningKey {
@@ -35,7 +35,7 @@ impl SigningKey {
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let mut material = Vault::new(Material::default());
-        scrubbed::<STACK_BYTES, _>(|| material.expand(seed));
+        wiped::<STACK, _>(|| material.expand(seed));
         SigningKey { material }
     }
 
@@ -62,7 +62,7 @@ impl Clone for SigningKey {
     fn clone(&self) -> Self {
         // The copy is made on the stack.
         let material = || Vault::new(Material::clone(&self.material));
-        SigningKey { material: scrubbed::<STACK_BYTES, _>(material) }
+        SigningKey { material: wiped::<STACK, _>(material) }
     }
 }
 

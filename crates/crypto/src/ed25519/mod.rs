@@ -28,11 +28,12 @@ mod key;
 
 use widelane_cpu::{Policy, Room};
 use widelane_kernels::curve25519::{self, Scalar};
+use widelane_secret::stack::wiped;
 use widelane_secret::wipe;
 
 use crate::choice::{Choice, LANES_MAX};
 use crate::digest::{self, Algorithm, Digest, Hash};
-use crate::stack::{CURVE25519_BYTES, scrubbed};
+use crate::x25519::STACK;
 
 pub use key::SigningKey;
 
@@ -132,7 +133,7 @@ impl Ed25519 {
     /// hashing; more jobs make several batches.
     pub fn sign_batch(&self, jobs: &mut [SignJob<'_>]) {
         for jobs in jobs.chunks_mut(self.lanes()) {
-            scrubbed::<CURVE25519_BYTES, _>(|| self.sign(jobs));
+            wiped::<STACK, _>(|| self.sign(jobs));
         }
     }
 

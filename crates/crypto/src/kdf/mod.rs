@@ -4,13 +4,13 @@ pub mod tls12;
 pub mod tls13;
 
 use widelane_cpu::{Policy, Room};
+use widelane_secret::stack::{kib, wiped};
 
 use crate::digest::{Algorithm, Digest, State};
 use crate::mac::{self, Hmac};
-use crate::stack::scrubbed;
 
 /// Stack of a derivation.
-const STACK_BYTES: usize = 4 << 10;
+const STACK: usize = kib(4);
 
 /// The hash function of a cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Kdf {
     /// Secrets: `bytes`.
     #[must_use]
     pub fn secret(&self, bytes: &[u8]) -> Secret {
-        scrubbed::<STACK_BYTES, _>(|| Secret { hash: self.hash, key: self.hmac.key(bytes) })
+        wiped::<STACK, _>(|| Secret { hash: self.hash, key: self.hmac.key(bytes) })
     }
 }
 

@@ -1,13 +1,14 @@
 //! The key schedule of TLS 1.2: its pseudorandom function (RFC 5246, section 5).
 
-use crate::kdf::{Kdf, STACK_BYTES, Tag};
-use crate::stack::scrubbed;
+use widelane_secret::stack::wiped;
+
+use crate::kdf::{Kdf, STACK, Tag};
 
 /// Fills `output` from `secret` and `seed`, which begins with a label.
 ///
 /// Secrets: `secret`, `output`.
 pub fn prf(kdf: &Kdf, secret: &[u8], seed: &[u8], output: &mut [u8]) {
-    scrubbed::<STACK_BYTES, _>(|| {
+    wiped::<STACK, _>(|| {
         let key = kdf.hmac.key(secret);
         let mut chain = Tag::of(&key, &[seed]);
         for (index, chunk) in output.chunks_mut(kdf.hash.bytes()).enumerate() {

@@ -2,11 +2,11 @@
 
 use std::slice;
 
+use widelane_secret::stack::{kib, wiped};
 use widelane_secret::{Mask, wipe};
 
 use crate::digest::{self, BLOCK_BYTES_MAX, Block, Digest, FEW_MAX, State};
-use crate::kdf::{Hash, Kdf, STACK_BYTES, Secret, Tag, TooLong};
-use crate::stack::scrubbed;
+use crate::kdf::{Hash, Kdf, STACK, Secret, Tag, TooLong};
 
 /// HKDF-Extract: a secret as long as a digest from `input`, salted with the secret before it.
 ///
@@ -17,7 +17,7 @@ pub fn extract(kdf: &Kdf, salt: &[u8], input: &[u8], output: &mut [u8]) -> Resul
     if output.len() != kdf.hash.bytes() {
         return Err(TooLong);
     }
-    scrubbed::<STACK_BYTES, _>(|| {
+    wiped::<STACK, _>(|| {
         output.copy_from_slice(Tag::of(&kdf.hmac.key(salt), &[input]).as_bytes());
     });
     Ok(())
@@ -31,7 +31,7 @@ pub fn extract_first(kdf: &Kdf, input: &[u8], output: &mut [u8]) -> Result<(), T
     if output.len() != kdf.hash.bytes() {
         return Err(TooLong);
     }
-    scrubbed::<STACK_BYTES, _>(|| {
+    wiped::<STACK, _>(|| {
         let [inner, outer] = &kdf.early;
         output.copy_from_slice(Tag(kdf.hmac.hash().whole(inner, input, Some(outer))).as_bytes());
     });
@@ -43,7 +43,7 @@ pub fn extract_first(kdf: &Kdf, input: &[u8], output: &mut [u8]) -> Result<(), T
 /// Secrets: `salt`, `input`.
 #[must_use]
 pub fn extract_secret(kdf: &Kdf, salt: &[u8], input: &[u8]) -> Secret {
-    scrubbed::<STACK_BYTES, _>(|| {
+    wiped::<STACK, _>(|| {
         let tag = Tag::of(&kdf.hmac.key(salt), &[input]);
         Secret { hash: kdf.hash, key: kdf.hmac.key(tag.as_bytes()) }
     })
@@ -123,14 +123,14 @@ pub fn expand_labels(
     if !fit {
         return Err(TooLong);
     }
-    scrubbed::<STACK_BYTES_AT_ONCE, _>(|| {
+    wiped::<STACK_AT_ONCE, _>(|| {
         expand_at_once(hash, sources, prefix, expansions, outputs);
     });
     Ok(())
 }
 
 /// Stack of values derived at once.
-const STACK_BYTES_AT_ONCE: usize = 7 << 10;
+const STACK_AT_ONCE: usize = kib(7);
 
 fn expand_at_once(
     hash: &digest::Hash,
@@ -215,7 +215,7 @@ impl Secret {
         output: &mut [u8],
     ) -> Result<(), TooLong> {
         if is_short(self.key.hash(), &[prefix, label, context], output.len()) {
-            scrubbed::<STACK_BYTES, _>(|| self.expand_short(prefix, label, context, output));
+            wiped::<STACK, _>(|| self.expand_short(prefix, label, context, output));
             return Ok(());
         }
         let output_bytes = u16::try_from(output.len()).map_err(|_| TooLong)?.to_be_bytes();
@@ -246,7 +246,7 @@ impl Secret {
         if output.len() > usize::from(u8::MAX) * digest_bytes {
             return Err(TooLong);
         }
-        scrubbed::<STACK_BYTES, _>(|| {
+        wiped::<STACK, _>(|| {
             let mut before: Option<Tag> = None;
             for (number, chunk) in (1..=u8::MAX).zip(output.chunks_mut(digest_bytes)) {
                 let mut stream = self.key.begin();
@@ -266,7 +266,7 @@ impl Secret {
     /// Secrets: `self`.
     #[must_use]
     pub fn tag(&self, message: &[u8]) -> Digest {
-        scrubbed::<STACK_BYTES, _>(|| self.key.tag(message))
+        wiped::<STACK, _>(|| self.key.tag(message))
     }
 }
 

@@ -40,9 +40,8 @@ use widelane_kernels::mlkem::{
     self, BUFFERS, Buffer, ExpandedSeed, GROUPS, Group, JOBS_MAX, ML_KEM_512, ML_KEM_768,
     ML_KEM_1024, Parameters,
 };
+use widelane_secret::stack::{kib, wiped};
 use widelane_secret::{Mask, wipe};
-
-use crate::stack::{MLKEM_BYTES, scrubbed};
 
 /// Bytes of a seed: those that FIPS 203 names d, and then z.
 pub const SEED_BYTES: usize = 64;
@@ -52,6 +51,9 @@ pub const SHARED_BYTES: usize = 32;
 
 /// The rooms that ML-KEM has, best first.
 pub const ROOMS: &[Room] = Choice::ROOMS;
+
+/// Words of stack that a batch takes at most.
+const STACK: usize = kib(13);
 
 /// A parameter set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -389,7 +391,7 @@ impl MlKem {
         let mut keys: Vec<_> =
             seeds.iter().map(|_| DecapsulationKey { set: self.set, bytes: zeros() }).collect();
         for (seeds, keys) in seeds.chunks(JOBS_MAX).zip(keys.chunks_mut(JOBS_MAX)) {
-            scrubbed::<MLKEM_BYTES, _>(|| self.generate(workspace, seeds, keys));
+            wiped::<STACK, _>(|| self.generate(workspace, seeds, keys));
         }
         keys
     }
@@ -433,7 +435,7 @@ impl MlKem {
     /// Encapsulates a shared secret for each key, and stores what became of each job.
     pub fn encapsulate_batch(&self, workspace: &mut Workspace, jobs: &mut [EncapsulateJob<'_>]) {
         for jobs in jobs.chunks_mut(JOBS_MAX) {
-            scrubbed::<MLKEM_BYTES, _>(|| self.encapsulate(workspace, jobs));
+            wiped::<STACK, _>(|| self.encapsulate(workspace, jobs));
         }
     }
 
@@ -476,7 +478,7 @@ impl MlKem {
     /// Panics if a key is one of another parameter set.
     pub fn decapsulate_batch(&self, workspace: &mut Workspace, jobs: &mut [DecapsulateJob<'_>]) {
         for jobs in jobs.chunks_mut(JOBS_MAX) {
-            scrubbed::<MLKEM_BYTES, _>(|| self.decapsulate(workspace, jobs));
+            wiped::<STACK, _>(|| self.decapsulate(workspace, jobs));
         }
     }
 

@@ -3,14 +3,14 @@
 use thiserror::Error;
 use widelane_kernels::mont::portable::{self, Modulus};
 use widelane_kernels::mont::{CrtKey, CrtParts};
+use widelane_secret::stack::{kib, wiped};
 use widelane_secret::{Mask, wipe};
 use widelane_vault::Vault;
 
 use super::single::in_range;
-use crate::stack::scrubbed;
 
 /// Stack of an import.
-const KEY_STACK_BYTES: usize = 72 << 10;
+const KEY_STACK: usize = kib(72);
 
 /// Exclusive upper bound of the public exponents we take.
 const PUBLIC_EXPONENT_LIMIT: u64 = 1 << 33;
@@ -143,7 +143,7 @@ impl PrivateKey {
     /// # Errors
     /// A [`KeyError`] when the key is damaged or of a kind that is not supported.
     pub fn from_components(components: &Components<'_>) -> Result<Self, KeyError> {
-        scrubbed::<KEY_STACK_BYTES, _>(|| Self::import(&components.trimmed()))
+        wiped::<KEY_STACK, _>(|| Self::import(&components.trimmed()))
     }
 
     /// Validates and precomputes.

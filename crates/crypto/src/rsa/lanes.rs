@@ -2,31 +2,31 @@
 //! batches.
 
 use widelane_kernels::mont::{Batches, CrtJob, CrtKey, Verdict, one};
+use widelane_secret::stack::{kib, wiped};
 
 use super::key::Material;
 use super::{Outcome, PrivateJob, PrivateKey};
-use crate::stack::scrubbed;
 
 /// Stack of a batch, by size of the keys.
-const STACK_BYTES_2048: usize = 80 << 10;
+const STACK_2048: usize = kib(80);
 /// As above.
-const STACK_BYTES_3072: usize = 116 << 10;
+const STACK_3072: usize = kib(116);
 /// As above.
-const STACK_BYTES_4096: usize = 152 << 10;
+const STACK_4096: usize = kib(152);
 /// Stack of checking a result, whatever the size of the key.
-const CHECK_STACK_BYTES: usize = 28 << 10;
+const CHECK_STACK: usize = kib(28);
 
 /// Executes `jobs` in `room`: the jobs of one key size together, up to `lanes` at once.
 pub(super) fn private<L: Batches>(room: L::Room, lanes: usize, jobs: &mut [PrivateJob<'_>]) {
-    private_of_size::<L, STACK_BYTES_2048, _, _>(room, lanes, jobs, |material| match material {
+    private_of_size::<L, STACK_2048, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa2048(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size::<L, STACK_BYTES_3072, _, _>(room, lanes, jobs, |material| match material {
+    private_of_size::<L, STACK_3072, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa3072(key) => Some(&key.lanes),
         _ => None,
     });
-    private_of_size::<L, STACK_BYTES_4096, _, _>(room, lanes, jobs, |material| match material {
+    private_of_size::<L, STACK_4096, _, _>(room, lanes, jobs, |material| match material {
         Material::Rsa4096(key) => Some(&key.lanes),
         _ => None,
     });
@@ -43,7 +43,7 @@ pub(super) fn confirms<L: Batches>(
     if input.len() != bytes || result.len() != bytes {
         return false;
     }
-    scrubbed::<CHECK_STACK_BYTES, _>(|| match &key.material {
+    wiped::<CHECK_STACK, _>(|| match &key.material {
         Material::Rsa2048(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
         Material::Rsa3072(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
         Material::Rsa4096(key) => one::confirms::<L, _, _>(room, &key.lanes, input, result),
@@ -51,7 +51,7 @@ pub(super) fn confirms<L: Batches>(
 }
 
 /// Executes those of `jobs` whose key `select` finds to be of its size, and takes less than `STACK`
-/// bytes of stack for a batch.
+/// words of stack for a batch.
 fn private_of_size<L: Batches, const STACK: usize, const HALF: usize, const FULL: usize>(
     room: L::Room,
     lanes: usize,
@@ -73,7 +73,7 @@ fn private_of_size<L: Batches, const STACK: usize, const HALF: usize, const FULL
         outcomes.push(&mut job.outcome);
     }
     for jobs in batch.chunks_mut(lanes) {
-        scrubbed::<STACK, _>(|| L::private_crt(room, lanes, jobs));
+        wiped::<STACK, _>(|| L::private_crt(room, lanes, jobs));
     }
     for (outcome, job) in outcomes.into_iter().zip(&batch) {
         *outcome = match job.verdict {

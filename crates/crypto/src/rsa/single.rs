@@ -1,18 +1,18 @@
 //! The private operation for one job: CRT on the portable room, checked before it leaves.
 
 use widelane_kernels::mont::portable::{self, Workspace};
+use widelane_secret::stack::{kib, wiped};
 use widelane_secret::wipe;
 
 use super::Outcome;
 use super::key::{Material, Numbers, PrivateKey, equal, limbs};
-use crate::stack::scrubbed;
 
 /// Stack of a single operation.
-const STACK_BYTES: usize = 64 << 10;
+const STACK: usize = kib(64);
 
 /// Computes `output` = `input`^d mod n.
 pub(super) fn private(key: &PrivateKey, input: &[u8], output: &mut [u8]) -> Outcome {
-    scrubbed::<STACK_BYTES, _>(|| match &key.material {
+    wiped::<STACK, _>(|| match &key.material {
         Material::Rsa2048(key) => private_of_size(&key.numbers, input, output),
         Material::Rsa3072(key) => private_of_size(&key.numbers, input, output),
         Material::Rsa4096(key) => private_of_size(&key.numbers, input, output),
@@ -74,7 +74,7 @@ pub(super) fn confirms(key: &PrivateKey, input: &[u8], result: &[u8]) -> bool {
         let numbers = in_range(key, input).zip(in_range(key, result));
         numbers.is_some_and(|(input, result)| confirms_of_size(key, &input, &result))
     }
-    scrubbed::<STACK_BYTES, _>(|| match &key.material {
+    wiped::<STACK, _>(|| match &key.material {
         Material::Rsa2048(key) => of_size(&key.numbers, input, result),
         Material::Rsa3072(key) => of_size(&key.numbers, input, result),
         Material::Rsa4096(key) => of_size(&key.numbers, input, result),

@@ -33,13 +33,16 @@ use std::fmt;
 use widelane_cpu::{Adx, Policy, Room};
 use widelane_kernels::curve25519;
 use widelane_kernels::lanes::LaneMask;
+use widelane_secret::stack::{kib, wiped};
 use widelane_secret::wipe;
 
 use crate::choice::{Choice, LANES_MAX, Wide};
-use crate::stack::{CURVE25519_BYTES, scrubbed};
 
-/// Stack that one job in general-purpose registers takes at most.
-const ONE_JOB_BYTES: usize = 3 << 10;
+/// Words of stack that a batch on curve25519 takes at most.
+pub(crate) const STACK: usize = kib(24);
+
+/// The same of one job in general-purpose registers.
+const ONE_JOB_STACK: usize = kib(3);
 
 /// The point whose multiples are public keys (RFC 7748 section 4.1).
 const BASE_POINT: [u8; 32] = {
@@ -246,7 +249,7 @@ impl X25519 {
             return;
         }
         for jobs in jobs.chunks_mut(self.choice.lanes()) {
-            scrubbed::<CURVE25519_BYTES, _>(|| self.generate(jobs));
+            wiped::<STACK, _>(|| self.generate(jobs));
         }
     }
 
@@ -262,7 +265,7 @@ impl X25519 {
                 {
                     jobs.chunks_mut(few.jobs()).for_each(|jobs| few.derive(jobs));
                 }
-                _ => scrubbed::<CURVE25519_BYTES, _>(|| self.derive_in_lanes(jobs)),
+                _ => wiped::<STACK, _>(|| self.derive_in_lanes(jobs)),
             }
         }
     }
@@ -320,7 +323,7 @@ impl Few {
                     job.outcome = outcome(zero, 0);
                 }
             }
-            Few::Quad(room) => scrubbed::<CURVE25519_BYTES, _>(|| {
+            Few::Quad(room) => wiped::<STACK, _>(|| {
                 derive(jobs, |scalars, points, results| {
                     in_wide!(room, |room, L| {
                         curve25519::x25519_quad::<L>(room, scalars, points, results)
@@ -349,7 +352,7 @@ fn derive(
 
 /// X25519(`private`, `point`) in general-purpose registers, and in lane 0 whether it is zero.
 fn alone(room: Adx, private: &PrivateKey, point: &[u8; 32], result: &mut [u8; 32]) -> LaneMask {
-    scrubbed::<ONE_JOB_BYTES, _>(|| curve25519::x25519_one(room, private.as_bytes(), point, result))
+    wiped::<ONE_JOB_STACK, _>(|| curve25519::x25519_one(room, private.as_bytes(), point, result))
 }
 
 fn outcome(zero: LaneMask, lane: usize) -> Outcome {

@@ -2,9 +2,10 @@
 //!
 //! No token opens it, so that `()` stands where the other rooms take theirs.
 
+use widelane_secret::stack::wiped;
+
 use super::{BLOCK_BYTES, Block, KeyBytes, inverse};
 use crate::aes_gcm::bitslice::{BLOCKS, Cipher};
-use crate::stack::wiped;
 use crate::text::Text;
 
 /// Words of stack that are cleared behind a text.

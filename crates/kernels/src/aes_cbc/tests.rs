@@ -11,7 +11,7 @@ use widelane_testkit::rooms::supported_of;
 
 use super::*;
 use crate::hash::{self, Hash, STATE_WORDS};
-use crate::stack::tests::leaves_nothing;
+use crate::leavings::leaves_nothing;
 use crate::text::Text;
 use crate::words::{Vaes512x8, Vaes512x16, Words};
 use crate::{sha1, sha2};

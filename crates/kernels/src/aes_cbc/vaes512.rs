@@ -5,11 +5,11 @@
 use core::arch::x86_64::*;
 
 use widelane_cpu::Vaes512;
+use widelane_secret::stack::wipe_stack;
 use widelane_secret::wipe_vector_registers as wipe_registers;
 
 pub use super::Key;
 use super::{BLOCK_BYTES, Block, KeyBytes, chain};
-use crate::stack::wipe_stack;
 use crate::text::{Text, rows_of_text};
 
 /// Blocks of a row.

@@ -2,13 +2,13 @@
 //!
 //! No token opens it, so that `()` stands where the other rooms take theirs.
 
+use widelane_secret::stack::{wipe_stack, wiped};
 use widelane_secret::wipe;
 
 use super::bitslice::{BLOCKS, Cipher};
 use super::field::FOLDING;
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message, later_counter, lengths_block};
-use crate::stack::{wipe_stack, wiped};
 use crate::text::{Direction, Text};
 
 /// Words of stack that are cleared behind every call.

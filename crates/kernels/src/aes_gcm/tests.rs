@@ -10,7 +10,7 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rooms::supported_of;
 
 use super::*;
-use crate::stack::tests::leaves_nothing;
+use crate::leavings::leaves_nothing;
 use crate::text::{Direction, Text};
 
 const ROOMS: [Room; 4] = [Room::Portable, Room::Aesni, Room::Vaes256, Room::Vaes512];

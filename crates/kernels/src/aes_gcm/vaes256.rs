@@ -8,13 +8,13 @@ use core::mem::offset_of;
 use core::slice::{from_raw_parts, from_raw_parts_mut};
 
 use widelane_cpu::Vaes256;
+use widelane_secret::stack::wipe_frame;
 use widelane_secret::wipe_ymm_registers as wipe_registers;
 
 use super::expand::expand_rounds;
 use super::field::{self, Element};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message};
-use crate::stack::wipe_frame;
 use crate::text::{Direction, Text};
 
 /// Whether registers may not hold all that is secret of a whole message: they are scarce.

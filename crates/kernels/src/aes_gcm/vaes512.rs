@@ -6,6 +6,7 @@ use core::arch::x86_64::*;
 use core::hint::black_box;
 
 use widelane_cpu::Vaes512;
+use widelane_secret::stack::wipe_frame;
 use widelane_secret::wipe_vector_registers as wipe_registers;
 
 mod chunks;
@@ -15,7 +16,6 @@ use super::expand::expand_rounds;
 use super::field::{self, Element};
 use super::key::KeyBytes;
 use super::{BLOCK_BYTES, Block, Message};
-use crate::stack::wipe_frame;
 use crate::text::{Direction, Text};
 
 /// Whether registers may not hold all that is secret of a whole message: they do, at any length.

@@ -16,6 +16,7 @@
 
 use core::ops::Range;
 
+use widelane_secret::stack::wipe_stack;
 use widelane_secret::wipe;
 
 use super::chunk::{double_round_of_words, opening_by_both, words_after, words_before};
@@ -29,7 +30,6 @@ use super::{
     fills_a_set, last_block, whole_blocks,
 };
 use crate::registers::{Register, Task};
-use crate::stack::wipe_stack;
 use crate::text::Text;
 
 /// Defines what a room offers, compiled here once: see the module.

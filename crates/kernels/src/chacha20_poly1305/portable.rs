@@ -2,13 +2,13 @@
 //!
 //! No token opens it, so that `()` stands where the other rooms take theirs.
 
+use widelane_secret::stack::wipe_stack;
 use widelane_secret::wipe;
 
 use super::{
     BLOCK_BYTES, CONSTANTS, Key, Message, NONCE_BYTES, Poly1305, SHORT_STACK, close, last_block,
     last_words,
 };
-use crate::stack::wipe_stack;
 use crate::text::{Direction, Text};
 
 /// Seals: encrypts the text and stores the tag.

@@ -15,7 +15,7 @@ use super::avx512::Avx512Row;
 use super::ifma256::Ifma256Row;
 use super::ifma512::Ifma512Row;
 use super::*;
-use crate::stack::tests::leaves_nothing;
+use crate::leavings::leaves_nothing;
 use crate::text::Text;
 
 const ROOMS: [Room; 5] = [Room::Portable, Room::Avx2, Room::Avx512, Room::Ifma256, Room::Ifma512];

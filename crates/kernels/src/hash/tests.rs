@@ -10,9 +10,9 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rooms::supported_of;
 
 use super::*;
+use crate::leavings::leaves_nothing;
 use crate::sha1::{self, SHA1, Sha1};
 use crate::sha2::{self, SHA224, SHA256, SHA384, SHA512, Sha256, Sha512};
-use crate::stack::tests::leaves_nothing;
 use crate::words::{Avx2x1, Avx2x4, Avx2x8, Avx512x8, Avx512x16, Vaes512x8, Vaes512x16};
 
 /// Blocks of the longest message, padding included.

@@ -9,7 +9,7 @@ use widelane_testkit::rooms::supported_of;
 
 use super::sponge::{SHAKE256, Sponges};
 use super::*;
-use crate::stack::tests::leaves_nothing;
+use crate::leavings::leaves_nothing;
 use crate::words::{Avx2x4, Avx512x8, Vbmi512x8};
 
 /// The steps of FIPS 202, 3.2, one after the other.

@@ -5,13 +5,13 @@
 use core::arch::x86_64::*;
 
 use widelane_cpu::Avx512;
+use widelane_secret::stack::wipe_frame;
 use widelane_secret::wipe_vector_registers;
 
 use super::pairs::{
     BLOCK_BYTES, CONSTANTS, ROWS, SPILLED_WORDS, Sums, add, load, pairs_of_blocks, put, two_rounds,
 };
 use crate::hash::{STATE_WORDS, each_word};
-use crate::stack::wipe_frame;
 
 pairs_of_blocks!(
     Avx512,

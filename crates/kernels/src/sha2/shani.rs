@@ -4,6 +4,7 @@
 use core::arch::x86_64::*;
 
 use widelane_cpu::Shani;
+use widelane_secret::stack::wipe_frame;
 use widelane_secret::wipe_ymm_registers;
 
 use super::ROUNDS_32;
@@ -11,7 +12,6 @@ use crate::hash::STATE_WORDS;
 use crate::hash::one_message::{
     BLOCK_BYTES, DIGEST_BYTES, End, SPILLED_WORDS, one_message, settled,
 };
-use crate::stack::wipe_frame;
 
 one_message! {
     {0 1 2 3} 0 {}

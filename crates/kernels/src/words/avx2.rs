@@ -7,13 +7,13 @@ use core::arch::x86_64 as arch;
 use core::mem::{transmute, zeroed};
 
 use widelane_cpu::Avx2;
+use widelane_secret::stack::{wipe_frame, wipe_stack};
 use widelane_secret::wipe_ymm_registers;
 
 use super::message::{Message, chunks_at};
 use super::portable::SPILLED_WORDS;
 use super::{BLOCK_WORDS, PIECE_BYTES, Words, wide};
 use crate::registers::{Register, Task};
-use crate::stack::{wipe_frame, wipe_stack};
 
 wide_words! {
     Avx2x8: 8 of u32 in ymm, Avx2,

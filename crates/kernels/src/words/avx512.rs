@@ -6,12 +6,12 @@ use core::arch::x86_64 as arch;
 use core::mem::{transmute, zeroed};
 
 use widelane_cpu::Avx512;
+use widelane_secret::stack::wipe_frame;
 use widelane_secret::wipe_vector_registers;
 
 use super::message::{Message, chunks_at};
 use super::{BLOCK_WORDS, PIECE_BYTES, Words, wide};
 use crate::registers::{Register, Task};
-use crate::stack::wipe_frame;
 
 words_of_32_bits_in_zmm! {
     Avx512x16, Avx512, features = "avx512f,avx512dq,avx512vl,avx512bw,bmi2", fed = 256

@@ -1,9 +1,10 @@
 //! Room portable of words: a word is a register of one lane, in plain Rust. Secret-independent.
 
+use widelane_secret::stack::wiped;
+
 use super::message::{Message, chunks_at};
 use super::{BLOCK_WORDS, Words};
 use crate::registers::Task;
-use crate::stack::wiped;
 
 /// Words of stack that a task spills.
 pub(super) const SPILLED_WORDS: usize = 80;

@@ -82,11 +82,11 @@ fn wipes_reach_as_deep_as_the_work_before_them() {
             let calls = function.calls.iter().map(|(address, _)| *address);
             calls.filter(|address| code.functions[address].name.contains(part)).collect()
         };
-        let mut works: Vec<_> = called("widelane_crypto::stack::in_own_frame")
+        let mut works: Vec<_> = called("widelane_secret::stack::in_own_frame")
             .into_iter()
             .map(|work| (depths.of(work), work))
             .collect();
-        let mut wipes: Vec<usize> = called("widelane_crypto::stack::scrub")
+        let mut wipes: Vec<usize> = called("widelane_secret::stack::wipe_stack")
             .into_iter()
             .map(|wipe| code.functions[&wipe].frame)
             .collect();
