@@ -566,11 +566,7 @@ fn families(identities: &[Identity], scenario: &Scenario) -> Vec<Family> {
     if scenario.work != Work::Handshakes {
         return Vec::new();
     }
-    let of_keys = identities.iter().map(|identity| match identity.key {
-        Key::Rsa(_) => Family::Rsa,
-        Key::EcdsaP256 | Key::EcdsaP384 => Family::NistCurves,
-        Key::Ed25519 => Family::Ed25519,
-    });
+    let of_keys = identities.iter().map(|identity| identity.key.family());
     let curve = scenario.group.without_ml_kem();
     let of_curve = match curve.unwrap_or(scenario.group) {
         Group::X25519 => Family::X25519,

@@ -43,7 +43,8 @@ impl KeyKind {
         KeyKind::of_key(&public_key(certificate)?)
     }
 
-    pub(crate) fn of_key(key: &PKey<Public>) -> Option<Self> {
+    /// The kind of a key, if it is one of ours.
+    pub fn of_key(key: &PKey<Public>) -> Option<Self> {
         match key.id() {
             Id::RSA => Some(KeyKind::Rsa),
             Id::RSA_PSS => Some(KeyKind::RsaPss),

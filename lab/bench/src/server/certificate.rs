@@ -12,7 +12,7 @@ use openssl::ec::{EcGroup, EcKey};
 use openssl::error::ErrorStack;
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
-use openssl::pkey::{HasPublic, Id, PKey, PKeyRef, Private};
+use openssl::pkey::{PKey, PKeyRef, Private, Public};
 use openssl::rsa::Rsa;
 use openssl::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
@@ -20,7 +20,8 @@ use openssl::x509::extension::{
 };
 use openssl::x509::{X509, X509Builder, X509Name, X509NameBuilder};
 use thiserror::Error;
-use widelane_loadgen::{PemError, Shown};
+use widelane_crypto::Family;
+use widelane_loadgen::{KeyKind, PemError, Shown};
 
 /// Name in certificates made here, and the SNI sent to every server.
 pub const SERVER_NAME: &str = "localhost";
@@ -39,6 +40,25 @@ pub enum Key {
 }
 
 impl Key {
+    /// Those that can be asked for by name.
+    pub const ALL: [Key; 6] = [
+        Key::Rsa(2048),
+        Key::Rsa(3072),
+        Key::Rsa(4096),
+        Key::EcdsaP256,
+        Key::EcdsaP384,
+        Key::Ed25519,
+    ];
+
+    /// The family of its operations.
+    pub const fn family(self) -> Family {
+        match self {
+            Key::Rsa(_) => Family::Rsa,
+            Key::EcdsaP256 | Key::EcdsaP384 => Family::NistCurves,
+            Key::Ed25519 => Family::Ed25519,
+        }
+    }
+
     /// Makes a key of this kind.
     fn generate(self) -> Result<PKey<Private>, ErrorStack> {
         let elliptic =
@@ -52,16 +72,13 @@ impl Key {
     }
 
     /// The kind of an existing key.
-    fn of<T: HasPublic>(key: &PKeyRef<T>) -> Option<Self> {
-        match key.id() {
-            Id::RSA => Some(Key::Rsa(key.bits())),
-            Id::ED25519 => Some(Key::Ed25519),
-            Id::EC => match key.ec_key().ok()?.group().curve_name()? {
-                Nid::X9_62_PRIME256V1 => Some(Key::EcdsaP256),
-                Nid::SECP384R1 => Some(Key::EcdsaP384),
-                _ => None,
-            },
-            _ => None,
+    fn of(key: &PKey<Public>) -> Option<Self> {
+        match KeyKind::of_key(key)? {
+            KeyKind::Rsa => Some(Key::Rsa(key.bits())),
+            KeyKind::EcdsaP256 => Some(Key::EcdsaP256),
+            KeyKind::EcdsaP384 => Some(Key::EcdsaP384),
+            KeyKind::Ed25519 => Some(Key::Ed25519),
+            KeyKind::RsaPss | KeyKind::EcdsaP521 | KeyKind::Ed448 => None,
         }
     }
 }
@@ -373,7 +390,7 @@ mod tests {
     #[test]
     fn makes_and_loads_an_identity_of_every_kind() {
         let directory = tempfile::tempdir().unwrap();
-        for key in [Key::Rsa(2048), Key::EcdsaP256, Key::EcdsaP384, Key::Ed25519] {
+        for key in Key::ALL {
             let made = Identity::make(key, directory.path()).unwrap();
             let loaded =
                 Identity::load(&made.certificate, &made.private_key, directory.path()).unwrap();

@@ -16,32 +16,17 @@ pub fn keys(text: &str) -> Result<Keys, String> {
     let keys = text.split('+').map(key).collect::<Result<Vec<Key>, String>>()?;
     match keys[..] {
         [_] => Ok(Keys(keys)),
-        [first, second] if certificate_slot(first) != certificate_slot(second) => Ok(Keys(keys)),
+        // A server has a place for one certificate of each family.
+        [first, second] if first.family() != second.family() => Ok(Keys(keys)),
         _ => Err("two keys of different kinds at most, such as rsa2048+ecdsa-p256".to_owned()),
     }
 }
 
-/// The place that OpenSSL has for the certificate of such a key.
-fn certificate_slot(key: Key) -> u32 {
-    match key {
-        Key::Rsa(_) => 0,
-        Key::EcdsaP256 | Key::EcdsaP384 => 1,
-        Key::Ed25519 => 2,
-    }
-}
-
 fn key(name: &str) -> Result<Key, String> {
-    const KEYS: [Key; 6] = [
-        Key::Rsa(2048),
-        Key::Rsa(3072),
-        Key::Rsa(4096),
-        Key::EcdsaP256,
-        Key::EcdsaP384,
-        Key::Ed25519,
-    ];
-    KEYS.into_iter()
+    Key::ALL
+        .into_iter()
         .find(|key| key.to_string() == name)
-        .ok_or_else(|| format!("the keys are {}", KEYS.map(|key| key.to_string()).join(", ")))
+        .ok_or_else(|| format!("the keys are {}", Key::ALL.map(|key| key.to_string()).join(", ")))
 }
 
 /// One of the ciphers that every server has in both versions.
