@@ -24,8 +24,10 @@ use widelane_cpu::policy::LaneCpus;
 use widelane_loadgen::{Cipher, Group, TlsVersion};
 use widelane_results::{Results, Status};
 
+use self::values::{
+    groups, keys, keys_help, round_trip, server_cores, size, usual_ciphers, wait_limits,
+};
 pub use self::values::{has_twins, load, refuse_twins};
-use self::values::{keys, round_trip, server_cores, size, usual_ciphers, wait_max};
 use crate::files::raise_file_limit;
 use crate::measure;
 use crate::targets::WrittenFile;
@@ -42,11 +44,8 @@ pub struct Args {
     /// Servers; by default those installed, or else the embedded one
     #[arg(long, value_enum, value_delimiter = ',', help_heading = COMPARED)]
     server: Vec<Server>,
-    /// Keys to make certificates for: rsa2048, rsa3072, rsa4096, ecdsa-p256, ecdsa-p384, ed25519;
-    /// two joined by + for a server that shows either, each to half of the clients [default:
-    /// rsa2048; of handshakes with --quick ecdsa-p256 and rsa2048]
     #[arg(long, value_delimiter = ',', value_parser = keys, conflicts_with = "certificate",
-          help_heading = COMPARED)]
+          help = keys_help(), help_heading = COMPARED)]
     key: Vec<Keys>,
     /// What clients want; several one after the other, or all [default: handshake, and 16 MiB of
     /// bulk where operations of handshakes have no lanes, ciphers gain, and neither --connections
@@ -120,10 +119,9 @@ pub struct Args {
     /// auto, which is held against in-loop) [default: in-loop, or lane-cpus with --lane-cpus]
     #[arg(long, value_name = "ENGINE", value_enum, value_delimiter = ',', help_heading = COMPARED)]
     engine: Vec<Engine>,
-    /// Limits to how long operations wait for others, each measured in the same rounds: 0, 0.5ms,
-    /// 1ms, 2ms, 5ms, 10ms, rtt. Shows what a longer wait saves, and what it costs in latency
-    /// [default: that of the policy]
-    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = wait_max,
+    /// Limits to how long operations wait for others, each measured in the same rounds. Shows what
+    /// a longer wait saves, and what it costs in latency [default: that of the policy]
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = wait_limits(),
           conflicts_with = "engine", help_heading = COMPARED)]
     wait_max: Vec<WaitLimit>,
     /// Of downloads, searches the highest rate at which every one ends within this time, as 2s;
@@ -156,10 +154,9 @@ pub struct Args {
     /// Also measures HAProxy built on another library, which `cargo xtask rival` builds
     #[arg(long, value_enum, help_heading = COMPARED)]
     rival: Option<Rival>,
-    /// Key-exchange groups: x25519, p256, p384, and with ML-KEM, in TLS 1.3 only, x25519mlkem768,
-    /// secp256r1mlkem768, secp384r1mlkem1024 [default: what the installed OpenSSL prefers, which is
-    /// x25519mlkem768 from 3.5 on, and x25519 before that and in TLS 1.2]
-    #[arg(long, value_delimiter = ',', help_heading = COMPARED)]
+    /// Key-exchange groups, those with ML-KEM in TLS 1.3 only [default: what the installed OpenSSL
+    /// prefers, which is x25519mlkem768 from 3.5 on, and x25519 before that and in TLS 1.2]
+    #[arg(long, value_delimiter = ',', value_parser = groups(), help_heading = COMPARED)]
     group: Vec<Group>,
     /// Group of the native server where the installed OpenSSL lacks the one of --group that has
     /// ML-KEM

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use widelane_bench::compare;
 use widelane_bench::server::{Key, WaitLimit};
 use widelane_cli::units;
-use widelane_loadgen::Cipher;
+use widelane_loadgen::{Cipher, Group};
 
 use super::Keys;
 
@@ -23,24 +23,46 @@ pub fn keys(text: &str) -> Result<Keys, String> {
 }
 
 fn key(name: &str) -> Result<Key, String> {
-    Key::ALL
-        .into_iter()
-        .find(|key| key.to_string() == name)
-        .ok_or_else(|| format!("the keys are {}", Key::ALL.map(|key| key.to_string()).join(", ")))
+    let known = Key::ALL.into_iter().find(|key| key.to_string() == name);
+    known.ok_or_else(|| format!("the keys are {}", key_names()))
+}
+
+fn key_names() -> String {
+    Key::ALL.map(|key| key.to_string()).join(", ")
+}
+
+pub fn keys_help() -> String {
+    format!(
+        "Keys to make certificates for: {}; two joined by + for a server that shows either, each \
+         to half of the clients [default: rsa2048; of handshakes with --quick ecdsa-p256 and \
+         rsa2048]",
+        key_names()
+    )
 }
 
 /// One of the ciphers that every server has in both versions.
 pub fn usual_ciphers() -> impl TypedValueParser<Value = Cipher> {
-    const USUAL: [Cipher; 3] = [Cipher::Aes256Gcm, Cipher::Aes128Gcm, Cipher::Chacha20Poly1305];
-    PossibleValuesParser::new(USUAL.map(Cipher::name)).try_map(|name| name.parse::<Cipher>())
+    one_of([Cipher::Aes256Gcm, Cipher::Aes128Gcm, Cipher::Chacha20Poly1305], Cipher::name)
+}
+
+/// A group of the key exchange.
+pub fn groups() -> impl TypedValueParser<Value = Group> {
+    one_of(Group::ALL, Group::name)
 }
 
 /// A limit to how long operations wait for company.
-pub fn wait_max(text: &str) -> Result<WaitLimit, String> {
-    let known = WaitLimit::ALL.into_iter().find(|limit| limit.option == text);
-    known.ok_or_else(|| {
-        let options = WaitLimit::ALL.map(|limit| limit.option);
-        format!("the limits that can be compared are {}", options.join(", "))
+pub fn wait_limits() -> impl TypedValueParser<Value = WaitLimit> {
+    one_of(WaitLimit::ALL, |limit| limit.option)
+}
+
+/// One of `all`, which the help lists by their names.
+fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name_of: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.map(name_of)).map(move |name| {
+        let named = all.into_iter().find(|it| name_of(*it) == name);
+        named.expect("the parser lets only their names pass")
     })
 }
 

@@ -100,9 +100,8 @@ pub struct Args {
     /// only), aes128-sha-mac-first (the same without encrypt-then-MAC)
     #[arg(long, value_name = "LIST", value_parser = listed::<Cipher>, default_value = "aes256-gcm")]
     cipher: Weighted<Cipher>,
-    /// Key-exchange groups: x25519, p256, p384; with ML-KEM, in TLS 1.3 only: x25519mlkem768,
-    /// secp256r1mlkem768, secp384r1mlkem1024
-    #[arg(long, value_name = "LIST", value_parser = listed::<Group>, default_value = "x25519")]
+    #[arg(long, value_name = "LIST", value_parser = listed::<Group>, default_value = "x25519",
+          help = groups_help())]
     group: Weighted<Group>,
     /// Protocols to offer by ALPN, or none; with h3, alone, it is HTTP/3 over QUIC, and with any
     /// other requests speak HTTP/1.1
@@ -188,6 +187,11 @@ const CONNECTIONS_OPEN: u32 = 10_000;
 
 fn listed<T: FromStr<Err = UnknownName>>(text: &str) -> Result<Weighted<T>, String> {
     weighted(text, |name| name.parse().map_err(|unknown: UnknownName| unknown.to_string()))
+}
+
+fn groups_help() -> String {
+    let names = Group::ALL.map(Group::name).join(", ");
+    format!("Key-exchange groups, those with ML-KEM in TLS 1.3 only: {names}")
 }
 
 fn protocols(text: &str) -> Result<Weighted<Option<String>>, String> {
