@@ -39,7 +39,7 @@ impl Material {
         let rooms: &[Room] = match self {
             Material::Application => &[],
             Material::Operation(benchmark) => benchmark.rooms(),
-            Material::Packets(_) => &[Room::Avx512, Room::Avx2],
+            Material::Packets(_) => Classifier::ROOMS,
         };
         let is_open = |room: &Room| room.is_supported() && policy.allows(*room);
         rooms.iter().copied().find(is_open).filter(|room| *room != Room::Portable)

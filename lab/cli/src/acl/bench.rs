@@ -74,8 +74,6 @@ pub struct Args {
     json: Option<WrittenFile>,
 }
 
-/// The rooms that lookups have.
-pub const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
 /// Lookups of one measurement.
 const LOOKUPS: usize = 100_000;
 const RIVAL: &str = "rte_acl";
@@ -221,7 +219,9 @@ impl<'a> Bench<'a> {
             .with_context(|| format!("cannot build a table of {}", path.display()))?;
         let table = Arc::new(table);
         let (mut contenders, mut closed) = (Vec::new(), Vec::new());
-        for status in rooms::status(policy).into_iter().filter(|of| ROOMS.contains(&of.room)) {
+        for status in
+            rooms::status(policy).into_iter().filter(|of| Classifier::ROOMS.contains(&of.room))
+        {
             match status.reason {
                 None => {
                     contenders.push(Classifier::choose(table.clone(), &only(status.room, policy)))
@@ -406,7 +406,7 @@ impl<'a> Bench<'a> {
 /// The policy that leaves open `room` of what another leaves open, and no other of our rooms.
 pub fn only(room: Room, policy: &Policy) -> Policy {
     let mut only = policy.clone();
-    only.rooms_closed.extend(ROOMS.into_iter().filter(|other| *other != room));
+    only.rooms_closed.extend(Classifier::ROOMS.iter().filter(|other| **other != room));
     only
 }
 

@@ -64,6 +64,9 @@ pub enum LookupError {
 }
 
 impl Classifier {
+    /// The rooms that lookups have, best first.
+    pub const ROOMS: &'static [Room] = Choice::ROOMS;
+
     /// Chooses the widest room that the machine has and `policy` leaves open.
     #[must_use]
     pub fn choose(table: Arc<Table>, policy: &Policy) -> Self {

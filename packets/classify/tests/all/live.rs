@@ -6,13 +6,11 @@ use std::thread;
 
 use widelane_classify::live::{Live, RuleId, UpdateError};
 use widelane_classify::rule::{Field, Layout, Match, Rule, RuleSet, classbench, dpdk};
-use widelane_classify::{BuildError, Flow, Limits};
-use widelane_cpu::{Policy, Room};
+use widelane_classify::{BuildError, Classifier, Flow, Limits};
+use widelane_cpu::Policy;
 use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::rules::{self, Family, Version};
-
-const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
 
 /// The rules that a live set should have: what it is compared with.
 #[derive(Clone)]
@@ -95,7 +93,7 @@ fn family(family: Family, count: usize, seed: u64) -> (RuleSet, Vec<Rule>, Vec<F
 fn every_change_is_seen_at_once_and_rightly() {
     let families =
         [Family::Acl, Family::Fw, Family::Ipc, Family::Random, Family::OneField, Family::RandomV6];
-    for_each_room_of(&ROOMS, |room, policy| {
+    for_each_room_of(Classifier::ROOMS, |room, policy| {
         for (of, seed) in families.into_iter().zip(1..) {
             let (set, spare, flows) = family(of, 200, seed);
             let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
@@ -297,7 +295,7 @@ fn broad_rules(categories: usize, random: &mut Random) -> (RuleSet, Vec<Rule>) {
 
 #[test]
 fn broad_rules_change_as_any_others() {
-    for_each_room_of(&ROOMS, |room, policy| {
+    for_each_room_of(Classifier::ROOMS, |room, policy| {
         for categories in [1, 3] {
             let mut random = Random::new(40 + categories as u64);
             let (set, spare) = broad_rules(categories, &mut random);

@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use widelane_classify::rule::{classbench, dpdk};
 use widelane_classify::{Classifier, Flow, Limits, Table};
-use widelane_cpu::{Policy, Room};
+use widelane_cpu::Policy;
 use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::rules::{self, Family, TupleSet, Version};
-
-const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
 
 fn packet(set: &TupleSet, flow: &rules::Flow) -> Flow {
     let ports = [flow.source_port, flow.destination_port];
@@ -38,7 +36,7 @@ fn check(family: Family, rule_counts: &[usize], seeds: std::ops::Range<u64>, flo
         let wanted: Vec<u32> = flows.iter().map(|flow| expected(set.first_match(flow))).collect();
         let flows: Vec<Flow> = flows.iter().map(|flow| packet(&set, flow)).collect();
         let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
-        for_each_room_of(&ROOMS, |room, policy| {
+        for_each_room_of(Classifier::ROOMS, |room, policy| {
             let classifier = Classifier::choose(table.clone(), policy);
             assert_eq!(classifier.room(), room);
             let mut results = vec![0; packets.len()];
@@ -103,7 +101,7 @@ fn bursts_of_every_length() {
     let packets: Vec<&[u8]> = flows.iter().map(Flow::packet).collect();
     let mut all = vec![0; packets.len()];
     Classifier::choose(table.clone(), &Policy::open()).classify(&packets, &mut all).unwrap();
-    for_each_room_of(&ROOMS, |_, policy| {
+    for_each_room_of(Classifier::ROOMS, |_, policy| {
         let classifier = Classifier::choose(table.clone(), policy);
         for length in 0..=packets.len() {
             let mut results = vec![0; length];

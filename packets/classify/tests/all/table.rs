@@ -11,7 +11,7 @@ use widelane_testkit::random::Random;
 use widelane_testkit::rooms::for_each_room_of;
 use widelane_testkit::rules::{self, Family};
 
-use crate::support::{ROOMS, compare};
+use crate::support::compare;
 
 fn sample() -> RuleSet {
     let set = rules::generate(Family::Ipc, 300, 5);
@@ -163,7 +163,7 @@ fn a_table_that_lies_is_refused_or_harmless() {
         if table.layout().span() > set.layout.span() {
             packets.fill(&long);
         }
-        for_each_room_of(&ROOMS, |_, policy| {
+        for_each_room_of(Classifier::ROOMS, |_, policy| {
             let mut results = vec![0; packets.len() * table.categories()];
             let classifier = Classifier::choose(table.clone(), policy);
             classifier.classify(&packets, &mut results).unwrap();

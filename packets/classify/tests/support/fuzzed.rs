@@ -5,12 +5,12 @@ use std::sync::{Arc, LazyLock};
 
 use widelane_classify::live::{Live, RuleId, WORK_MAX};
 use widelane_classify::rule::{Field, Format, Layout, Match, Rule, RuleSet, classbench};
-use widelane_classify::{Limits, Table};
+use widelane_classify::{Classifier, Limits, Table};
 use widelane_cpu::{Policy, Room};
 use widelane_testkit::fuzz::Decisions;
 use widelane_testkit::rooms::{for_each_room_of, only};
 
-use super::{ROOMS, compare_in, oracle};
+use super::{compare_in, oracle};
 
 /// Decisions about rules.
 struct Source<'a>(Decisions<'a>);
@@ -66,7 +66,7 @@ impl Source<'_> {
 
 /// The rooms of this machine, with policies that leave open no other. They are told once.
 static HERE: LazyLock<Vec<(Room, Policy)>> = LazyLock::new(|| {
-    let visited = for_each_room_of(&ROOMS, |_, _| ());
+    let visited = for_each_room_of(Classifier::ROOMS, |_, _| ());
     visited.into_iter().map(|room| (room, only(room))).collect()
 });
 

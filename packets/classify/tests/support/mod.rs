@@ -10,9 +10,6 @@ use widelane_classify::{Classifier, Limits, Table};
 use widelane_cpu::{Policy, Room};
 use widelane_testkit::rooms::for_each_room_of;
 
-/// The rooms that lookups have.
-pub const ROOMS: [Room; 3] = [Room::Portable, Room::Avx2, Room::Avx512];
-
 /// What a rule set says of packets, looking at one rule after another.
 pub fn oracle(set: &RuleSet, packets: &[&[u8]]) -> Vec<u32> {
     let mut order: Vec<&Rule> = set.rules.iter().collect();
@@ -45,7 +42,9 @@ pub fn compare_with(table: Table, set: &RuleSet, packets: &[Vec<u8>]) {
     let table = Arc::new(table);
     let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
     let wanted = oracle(set, &packets);
-    for_each_room_of(&ROOMS, |room, policy| compare_in(room, policy, &table, &packets, &wanted));
+    for_each_room_of(Classifier::ROOMS, |room, policy| {
+        compare_in(room, policy, &table, &packets, &wanted)
+    });
 }
 
 /// Looks packets up in one room, all at once and a few at a time, and compares all results.

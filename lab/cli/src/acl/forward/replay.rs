@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use widelane_bench::accounting::thread_cpu;
 use widelane_bench::stats;
+use widelane_classify::Classifier;
 use widelane_cli::{output, system};
 use widelane_cpu::{Room, rooms};
 use widelane_forward::capture::Capture;
@@ -16,7 +17,7 @@ use widelane_meter::place;
 use super::rules::{self, Rules};
 use super::summary::{self, Rate};
 use super::{Args, Signals, power};
-use crate::acl::bench::{ROOMS, only};
+use crate::acl::bench::only;
 
 /// How long rooms take turns if nobody says.
 const DURATION: Duration = Duration::from_secs(5);
@@ -41,7 +42,9 @@ pub fn run(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
     let policy = system::policy()?.policy;
     let sources = rules::read(args)?;
     let mut contenders = Vec::new();
-    for status in rooms::status(&policy).into_iter().filter(|of| ROOMS.contains(&of.room)) {
+    for status in
+        rooms::status(&policy).into_iter().filter(|of| Classifier::ROOMS.contains(&of.room))
+    {
         if status.reason.is_some() {
             continue;
         }
