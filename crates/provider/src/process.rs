@@ -2,6 +2,8 @@
 //! a fork.
 #![allow(unsafe_code, reason = "a pointer that a fork makes stale")]
 
+use std::fmt::Display;
+use std::fs;
 use std::os::unix;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -104,6 +106,15 @@ pub(crate) fn watch_forks() {
 pub(crate) fn has_ended(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_none_or(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+}
+
+/// What `/proc` says of a process, which is a number or `self`: its name, which may hold anything,
+/// and the fields behind it, of which the first is the third.
+pub(crate) fn stat(process: impl Display) -> Option<(String, String)> {
+    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
+    Some((name.to_owned(), fields.to_owned()))
 }
 
 /// Makes what the calling thread keeps: its variables and its large stack; and in a server the

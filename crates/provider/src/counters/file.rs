@@ -16,7 +16,7 @@ use widelane_bridge::counters::{
 };
 
 use super::pages;
-use crate::process::has_ended;
+use crate::process::{has_ended, stat};
 
 /// Maps the file of this process, empty. It appears under its name only when it has its size.
 pub(super) fn map(dir: &Path) -> io::Result<&'static [Counters]> {
@@ -198,14 +198,6 @@ pub(super) fn started_ticks(pid: u32) -> Option<u64> {
 fn name_and_parent(pid: u32) -> Option<(String, u32)> {
     let (name, fields) = stat(pid)?;
     Some((name, fields.split_whitespace().nth(1)?.parse().ok()?))
-}
-
-/// What `/proc` says of a process: its name, which may hold anything, and all behind it.
-fn stat(pid: u32) -> Option<(String, String)> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
-    Some((name.to_owned(), fields.to_owned()))
 }
 
 /// The permissions of a process's file, and those of one that was found to have ended.

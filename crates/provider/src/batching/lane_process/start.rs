@@ -278,9 +278,10 @@ fn title() {
 
 /// Where the arguments of this process are.
 fn arguments() -> Option<(usize, usize)> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // Fields count from behind the name, which may hold anything: these are 48 and 49.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45);
+    // By `self`: `/proc` may be of another namespace, which numbers processes otherwise.
+    let (_, fields) = process::stat("self")?;
+    // These are fields 48 and 49.
+    let mut fields = fields.split_whitespace().skip(45);
     let mut next = || fields.next()?.parse().ok().filter(|address| *address > 0);
     Some((next()?, next()?))
 }
