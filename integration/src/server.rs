@@ -1,4 +1,8 @@
 //! A stock server with several workers under `widelane run`, and its upkeep.
+//!
+//! Its configuration is not that of `bench`, whose processes and certificates it has: a server
+//! under stress resumes no session, logs what alarms and hands its sockets on when it reloads,
+//! which would change what `bench` measures.
 
 use std::env;
 use std::fs::{self, Permissions};

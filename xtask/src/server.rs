@@ -1,4 +1,7 @@
 //! A server of one thread, to be watched or learned from.
+//!
+//! It stands by itself, beside the servers of `bench` and `testkit`, because `xtask` builds those
+//! and so depends on `cpu` only (`tidy/arrows.rs`).
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
