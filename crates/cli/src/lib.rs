@@ -1,5 +1,9 @@
 //! The command line of `widelane`, and what `widelane-bench` shares with it.
 
+// `eprintln!` panics where standard error is a full disk or a pipe without a reader: there is
+// `output::remark`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 mod cpu;
 mod enable;
 mod exporter;

@@ -61,6 +61,12 @@ pub fn print_untrusted(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Says something on standard error that is no result, such as what a server is started without. If
+/// that cannot be written, the command goes on.
+pub fn remark(text: &str) {
+    drop(io::stderr().write_all(printable(&format!("widelane: {text}\n")).as_bytes()));
+}
+
 /// Says on standard error what went wrong and why. If that cannot be written, the exit status has
 /// to do.
 pub fn complain(error: &anyhow::Error) {

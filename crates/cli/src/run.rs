@@ -20,7 +20,7 @@ use self::fitness::Fitness;
 use crate::flags::{self, Flags};
 use crate::libraries::Libraries;
 use crate::system::Starter;
-use crate::{live, sigpipe, system};
+use crate::{live, output, sigpipe, system};
 
 /// Runs an unmodified TLS server accelerated
 ///
@@ -62,10 +62,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("no program given; write it after `--`");
     };
     let Some(program) = find_program(name) else {
-        eprintln!(
-            "widelane: there is no program {}; check the spelling, or give its path",
+        output::remark(&format!(
+            "there is no program {}; check the spelling, or give its path",
             name.display()
-        );
+        ));
         return Ok(ExitCode::from(NO_SUCH_PROGRAM));
     };
     let mut command = Command::new(&program);
@@ -78,22 +78,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     match fitness {
         Fitness::Accelerates => {}
-        Fitness::PassesOn => eprintln!(
-            "widelane: {} is not linked with OpenSSL 3 or later itself, so it runs as before. \
+        Fitness::PassesOn => output::remark(&format!(
+            "{} is not linked with OpenSSL 3 or later itself, so it runs as before. \
              Servers that it starts are accelerated, and so is OpenSSL that it loads later; \
              `widelane top` lists them. If it starts a server without LD_PRELOAD, put `widelane \
              run --` before that server.",
             program.display()
-        ),
+        )),
         // What cannot be executed does not run at all, as is said below.
         Fitness::RunsUnchanged(_) if !is_executable(&program) => {}
         Fitness::RunsUnchanged(reason) => {
-            eprintln!("widelane: {} runs unchanged: {reason}", program.display());
+            output::remark(&format!("{} runs unchanged: {reason}", program.display()));
         }
     }
     sigpipe::pass_on(&mut command);
     let error = command.exec();
-    eprintln!("widelane: cannot execute {}: {error}", program.display());
+    output::remark(&format!("cannot execute {}: {error}", program.display()));
     Ok(ExitCode::from(NOT_EXECUTABLE))
 }
 
@@ -131,10 +131,10 @@ fn accelerate(command: &mut Command, args: &Args) -> anyhow::Result<Option<anyho
         Ok(None) => {}
         // The server is not worse off without. Said here once, and not by each of its processes.
         Err(error) => {
-            eprintln!(
-                "widelane: {error:#}; the server runs without counters, and `widelane top` will \
+            output::remark(&format!(
+                "{error:#}; the server runs without counters, and `widelane top` will \
                  not show it"
-            );
+            ));
             command.env(COUNTERS_DIRECTORY_VARIABLE, "");
         }
     }

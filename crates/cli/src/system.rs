@@ -5,6 +5,7 @@ use std::env;
 use std::ffi::c_int;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -150,15 +151,25 @@ pub fn way(root: &Path, path: &Path) -> (PathBuf, Vec<PathBuf>) {
 /// Links that are followed one after the other, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Writes a file in one step: beside its place first, then over it. A device or a pipe stays what
-/// it is and is written to. The umask decides which users may read a new file.
+/// Writes a file in one step: beside its place first, then over it. A link stays and its target is
+/// written, and a file that is replaced keeps its mode; the umask decides which users may read a
+/// new one. A device, a pipe, and the file that standard output or standard error goes to, are
+/// written to as they are.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let written = replace(path, text, |_| Ok(()));
+    let written = match stream(path) {
+        Some(stream) => stream.and_then(|mut stream| stream.write_all(text.as_bytes())),
+        None => linked(path).and_then(|target| {
+            let old = target.metadata().ok();
+            let keep_mode =
+                |file: &File| old.map_or(Ok(()), |old| file.set_permissions(old.permissions()));
+            replace(&target, text, keep_mode)
+        }),
+    };
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a file in one step, as [`write()`] does, that all servers and users may read, whatever
-/// the umask is.
+/// Writes a file of the system in one step that all servers and users may read, whatever the umask
+/// is. A link is replaced: in an image it may lead out of the image.
 pub fn write_for_all(path: &Path, text: &str) -> anyhow::Result<()> {
     let written = replace(path, text, |file| file.set_permissions(Permissions::from_mode(0o644)));
     written.map_err(|error| failure("write", path, error))
@@ -215,18 +226,43 @@ fn replace(
     text: &str,
     finish: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<()> {
-    if is_device(path) {
-        File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
-    } else {
-        tempfile::Builder::new()
-            .prefix(".widelane-")
-            .permissions(Permissions::from_mode(0o644))
-            .tempfile_in(directory_of(path))
-            .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
-            .and_then(|file| finish(file.as_file()).map(|()| file))
-            .and_then(|file| file.persist(path).map_err(|error| error.error))
-            .map(drop)
+    tempfile::Builder::new()
+        .prefix(".widelane-")
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(directory_of(path))
+        .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
+        .and_then(|file| finish(file.as_file()).map(|()| file))
+        // Otherwise a power failure could leave the new name with an empty file.
+        .and_then(|file| file.as_file().sync_all().map(|()| file))
+        .and_then(|file| file.persist(path).map_err(|error| error.error))
+        .map(drop)
+}
+
+/// What is written to as it is, if `path` names such a thing: a device, a pipe, or what standard
+/// output or standard error goes to. `/dev/stdout` may lead to a file, whose place must not be
+/// taken while others write to it; nor may that of `/dev/stdout` itself.
+fn stream(path: &Path) -> Option<io::Result<File>> {
+    let named = path.metadata().ok().filter(|named| !named.is_dir())?;
+    let of_process =
+        [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
+    let own = of_process.into_iter().flatten().map(File::from).find(|own| {
+        own.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (named.dev(), named.ino()))
+    });
+    match own {
+        Some(own) => Some(Ok(own)),
+        None if named.is_file() => None,
+        None => Some(File::options().write(true).open(path)),
     }
+}
+
+/// Whether what is written to `path` is added to what was written there before, as into a pipe.
+pub fn is_stream(path: &Path) -> bool {
+    stream(path).is_some()
+}
+
+/// Where the links lead that a path is made of.
+fn linked(path: &Path) -> io::Result<PathBuf> {
+    Ok(way(Path::new("/"), &std::path::absolute(path)?).0)
 }
 
 /// Why [`write()`] could not write to `path`, if it could not; leaves no trace.
@@ -234,10 +270,14 @@ pub fn obstacle_to_write(path: &Path) -> Option<String> {
     if path.is_dir() {
         return Some("it is a directory".to_owned());
     }
-    if is_device(path) {
-        return File::options().write(true).open(path).err().map(|error| error.to_string());
+    if let Some(stream) = stream(path) {
+        return stream.err().map(|error| error.to_string());
     }
-    let directory = directory_of(path);
+    let target = match linked(path) {
+        Ok(target) => target,
+        Err(error) => return Some(error.to_string()),
+    };
+    let directory = directory_of(&target);
     why_no_directory(directory).or_else(|| {
         let tried = tempfile::Builder::new().prefix(".widelane-").tempfile_in(directory);
         tried.err().map(|error| format!("{}: {}", directory.display(), error.kind()))
@@ -260,10 +300,6 @@ pub fn why_no_directory(path: &Path) -> Option<String> {
 fn directory_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
-}
-
-fn is_device(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
 #[cfg(test)]
@@ -328,6 +364,21 @@ mod tests {
         }
         write_for_all(&directory.join("file"), "").unwrap();
         assert!(make_directory_for_all(&directory.join("file/c")).is_err());
+    }
+
+    #[test]
+    fn a_link_stays_and_its_target_is_written() {
+        let place = tempfile::tempdir().unwrap();
+        let (target, link) = (place.path().join("target"), place.path().join("link"));
+        symlink("target", &link).unwrap();
+        write(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        fs::set_permissions(&target, Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(obstacle_to_write(&link), None);
+        write(&link, "again").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "again");
+        assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

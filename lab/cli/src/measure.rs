@@ -113,9 +113,9 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Follows a run whose partial results go to `json`.
+    /// Follows a run whose partial results go to `json`, where what comes later replaces them.
     pub fn new(json: Option<&'a Path>) -> Self {
-        Progress { bar: None, rejected: 0, json }
+        Progress { bar: None, rejected: 0, json: json.filter(|path| !system::is_stream(path)) }
     }
 
     /// Takes the bar away.

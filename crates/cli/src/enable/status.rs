@@ -108,7 +108,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let root = super::system_at(&args.root)?;
     let survey = Survey::take(&Directories::asked_or_usual(args.counters_dir.as_deref())?);
     if survey.truncated {
-        eprintln!("widelane: {}", live::TRUNCATED);
+        output::remark(live::TRUNCATED);
     }
     let enabled = enabled(&root);
     let installed = KNOWN.into_iter().filter_map(|name| unit::own_name(&root, name));

@@ -50,16 +50,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let directories = Directories::now_or_later(asked);
     let stop = system::stop_on_signals()?;
     let server = http::Server::open(args.listen)?;
-    eprintln!(
-        "widelane: metrics of {} at http://{}/metrics",
+    output::remark(&format!(
+        "metrics of {} at http://{}/metrics",
         directories.words(),
         server.address()?
-    );
+    ));
     if let Some(missing) = asked.filter(|directory| !directory.is_dir()) {
-        eprintln!(
-            "widelane: there is no directory {} yet; metrics are empty until there is",
+        output::remark(&format!(
+            "there is no directory {} yet; metrics are empty until there is",
             missing.display()
-        );
+        ));
     }
     server.serve(&stop, |path| answer(path, &directories));
     Ok(ExitCode::SUCCESS)

@@ -49,6 +49,15 @@ fn a_server_starts_without_the_libraries() {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
+/// A log on a disk that is full keeps no server from its start.
+#[test]
+fn a_server_starts_where_nothing_can_be_said() {
+    let (_directory, mut command) = without_libraries();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command.stderr(full).output().unwrap();
+    assert_eq!((output.stdout, output.status.code()), (b"runs\n".to_vec(), Some(0)));
+}
+
 #[test]
 fn a_wrong_directory_of_libraries_is_an_error() {
     let (_directory, mut command) = without_libraries();

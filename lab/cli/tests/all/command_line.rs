@@ -1,6 +1,7 @@
 //! The program from outside: flags, exit statuses, error texts, what `report` and `simulate` print.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
 use assert_cmd::assert::Assert;
@@ -490,4 +491,24 @@ fn reports_on_a_terminal_hold_nothing_that_commands_it() {
     // A file gets what was written.
     let csv = widelane(&["report", path(&results), "--format", "csv"]).success();
     assert!(csv.get_output().stdout.contains(&0x1b));
+}
+
+/// `/dev/stdout` is such a link. Where it leads to a file, nothing takes the place of either.
+#[test]
+fn what_standard_output_goes_to_is_written_as_it_is() {
+    let place = TempDir::new().unwrap();
+    let (link, kept) = (place.path().join("stdout"), place.path().join("kept"));
+    symlink("/proc/self/fd/1", &link).unwrap();
+    let written = |stdout: File| {
+        let mut command = command();
+        command.args(["report", SAMPLE, "--format", "csv", "--output"]).arg(&link).stdout(stdout);
+        assert!(command.status().unwrap().success());
+    };
+    let file = File::create(&kept).unwrap();
+    written(file.try_clone().unwrap());
+    written(file);
+    assert!(link.is_symlink());
+    let text = fs::read_to_string(&kept).unwrap();
+    let first = text.lines().next().unwrap();
+    assert_eq!(text.matches(first).count(), 2, "{text}");
 }

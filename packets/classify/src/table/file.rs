@@ -176,24 +176,26 @@ impl Table {
 
     /// Writes the table to a file: to a new one beside it first, which then replaces it. So
     /// processes that have mapped the old table keep it, and none sees half of the new one. The new
-    /// file gets the permissions of the old one.
+    /// file gets the permissions of the old one. A link stays, and the file that it leads to is
+    /// replaced.
     ///
     /// # Errors
     ///
     /// If the directory or the file cannot be written to; the old file is as it was then.
     pub fn save(&self, path: &Path) -> io::Result<()> {
-        let old = fs::metadata(path).ok();
+        let target = if path.is_symlink() { &fs::canonicalize(path)? } else { path };
+        let old = fs::metadata(target).ok();
         if old.as_ref().is_some_and(|old| !old.is_file()) {
             // Such as a pipe, whose place must not be taken.
-            return self.write_to(&File::options().write(true).open(path)?);
+            return self.write_to(&File::options().write(true).open(target)?);
         }
-        let (beside, file) = create_beside(path)?;
+        let (beside, file) = create_beside(target)?;
         let written = self
             .write_to(&file)
             // Otherwise a power failure could leave the new name with an empty file.
             .and_then(|()| file.sync_all())
             .and_then(|()| old.map_or(Ok(()), |old| file.set_permissions(old.permissions())))
-            .and_then(|()| fs::rename(&beside, path));
+            .and_then(|()| fs::rename(&beside, target));
         if written.is_err() {
             // The first error tells more than one of this.
             let _ = fs::remove_file(&beside);

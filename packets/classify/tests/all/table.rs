@@ -40,6 +40,12 @@ fn a_table_that_is_mapped_outlives_what_takes_its_place() {
     assert_eq!(written(&mapped), written(&large));
     assert_eq!(fs::read(&path).unwrap(), written(&small));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink("table", &link).unwrap();
+    large.save(&link).unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(fs::read(&path).unwrap(), written(&large));
+    fs::remove_file(&link).unwrap();
     // What cannot be replaced leaves nothing behind.
     small.save(directory.path()).unwrap_err();
     small.save(&directory.path().join("no/table")).unwrap_err();
