@@ -69,7 +69,7 @@ impl Slot {
         each!(self, connection => connection.proceed(flags, shared))
     }
 
-    /// Does what is due by the clock; TCP's is the kernel's.
+    /// Handles timers that have expired. Only QUIC has any here: the kernel keeps TCP's.
     pub fn tick(&mut self, now: Instant, shared: &mut Shared) -> Result<Step, Failure> {
         match self {
             Slot::Tcp(_) => Ok(Step::Waits),

@@ -15,7 +15,7 @@ use widelane_host::counters::KindCounts;
 
 use crate::live::{Process, Survey};
 
-/// Writes what the survey found; the end mark included.
+/// Renders the survey as OpenMetrics text, with `# EOF` at its end.
 pub fn render(survey: Survey) -> anyhow::Result<String> {
     let mut registry = Registry::with_prefix("widelane");
     registry.register_collector(Box::new(Found(survey)));

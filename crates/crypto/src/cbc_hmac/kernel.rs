@@ -1,6 +1,6 @@
 //! AES-CBC in the room chosen: which kernel does what.
 
-use widelane_cpu::{Vaes256, Vaes512};
+use widelane_cpu::choice;
 use widelane_kernels::aes_cbc::lanes::{self, LANES, LaneKeys};
 use widelane_kernels::aes_cbc::{self, Block, KeyBytes, aesni, portable, vaes256, vaes512};
 use widelane_kernels::text::Text;
@@ -89,11 +89,16 @@ impl Cipher {
     }
 }
 
-/// A room with lanes.
-#[derive(Clone, Copy)]
-pub(super) enum LaneRoom {
-    Vaes512(Vaes512),
-    Vaes256(Vaes256),
+/// The kernel of lanes in registers of half the width, by the name that the other one has.
+mod halves {
+    pub(super) use widelane_kernels::aes_cbc::lanes::encrypt_in_halves as encrypt;
+}
+
+choice! { $
+    /// A room with lanes.
+    pub(super) enum LaneRoom without portable by in_lane_room {
+        Vaes512 => lanes, Vaes256 => halves
+    }
 }
 
 impl LaneRoom {
@@ -105,9 +110,6 @@ impl LaneRoom {
         texts: &[[Text<'_>; LANES]; ROWS],
         blocks: usize,
     ) {
-        match self {
-            LaneRoom::Vaes512(room) => lanes::encrypt(room, keys, last, texts, blocks),
-            LaneRoom::Vaes256(room) => lanes::encrypt_in_halves(room, keys, last, texts, blocks),
-        }
+        in_lane_room!(self, |room, cbc| cbc::encrypt(room, keys, last, texts, blocks));
     }
 }

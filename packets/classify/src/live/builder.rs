@@ -96,7 +96,8 @@ impl Builder {
         self.shared.changed.notify_all();
     }
 
-    /// Notes the report of a change: the trees are rebuilt if it says so.
+    /// Asks the builder to rebuild the trees if the report of a change wants that and enough
+    /// changes are pending.
     pub fn note(&self, report: ChangeReport) {
         if !report.wants_rebuild {
             return;

@@ -178,8 +178,8 @@ impl<'a> Node<'a> {
         self.control & Self::LEADS_ON != 0
     }
 
-    /// Whether the header agrees with itself and with the entries, and names words of a key of
-    /// `words`.
+    /// Whether the header is consistent with itself and with its entries, and refers only to words
+    /// of a key that is `words` long.
     pub fn is_sound(&self, words: usize) -> bool {
         let bits = self.first_mask.count_ones() + self.second_mask.count_ones();
         self.first() < words
