@@ -77,7 +77,13 @@ impl Signal {
         job: NonNull<AsyncJob>,
         request: &Request,
     ) -> bool {
+        let entered = self.line.entered.load(Ordering::Relaxed);
         if self.callback.is_none() && self.line.event.get().is_none() {
+            if entered {
+                // By a job that had a callback: the wait context has no descriptor of ours, and
+                // takes none for an entry that it has.
+                return false;
+            }
             let Some(event) = new_event() else { return false };
             // A request that was finished while there was no event yet is reported now.
             let answer = request.answer();
@@ -87,7 +93,7 @@ impl Signal {
             // Error: cannot be, since only the job's own thread prepares.
             let _ = self.line.event.set(event);
         }
-        self.line.entered.load(Ordering::Relaxed) || self.line.enter(libcrypto, job)
+        entered || self.line.enter(libcrypto, job)
     }
 
     /// Whether the job's owner still exists.

@@ -19,7 +19,7 @@ unsafe extern "C" {
     pub fn ASYNC_WAIT_CTX_new() -> *mut c_void;
     pub fn ASYNC_WAIT_CTX_set_callback(
         wait: *mut c_void,
-        callback: unsafe extern "C" fn(*mut c_void) -> c_int,
+        callback: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
         argument: *mut c_void,
     ) -> c_int;
     pub fn ASYNC_block_pause();

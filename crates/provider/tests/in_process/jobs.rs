@@ -23,6 +23,8 @@ const ASYNC_PAUSE: c_int = 2;
 const ASYNC_FINISH: c_int = 3;
 const MESSAGE: &[u8] = b"the message";
 
+type Callback = unsafe extern "C" fn(*mut c_void) -> c_int;
+
 /// A signature to be made in an ASYNC job, and the job.
 struct Task {
     key: PKey<Private>,
@@ -39,6 +41,12 @@ impl Task {
         let wait = unsafe { ffi::ASYNC_WAIT_CTX_new() };
         let (key, job) = (key.clone(), ptr::null_mut());
         Box::new(Task { key, padding, may_pause: true, signature: None, job, wait })
+    }
+
+    fn set_callback(&self, callback: Option<Callback>, argument: *mut c_void) {
+        // SAFETY: the wait context is the task's; tests pass what their callback takes.
+        let set = unsafe { ffi::ASYNC_WAIT_CTX_set_callback(self.wait, callback, argument) };
+        assert_eq!(set, 1);
     }
 
     /// Starts or resumes the job; answers whether it is finished.
@@ -205,9 +213,7 @@ fn a_callback_is_called_where_one_is_set() {
     let mut tasks: Vec<_> = (0..6).map(|_| Task::new(&key, Padding::PKCS1)).collect();
     let mut parked = Vec::new();
     for task in &mut tasks {
-        // SAFETY: the wait context is the task's.
-        let set = unsafe { ffi::ASYNC_WAIT_CTX_set_callback(task.wait, called, ptr::null_mut()) };
-        assert_eq!(set, 1);
+        task.set_callback(Some(called), ptr::null_mut());
         if !task.step() {
             parked.push(task);
         }
@@ -225,6 +231,9 @@ fn a_callback_is_called_where_one_is_set() {
     for task in parked {
         assert!(task.step(), "who was called can go on");
         assert!(verify(&task.key, task.padding, task.signature.as_ref().unwrap()));
+        // Without its callback, the owner could not learn of the end of another pause.
+        task.set_callback(None, ptr::null_mut());
+        assert!(task.step(), "nothing pauses");
     }
 }
 
@@ -260,9 +269,7 @@ fn a_callback_may_free_its_wait_context() {
         let mut parked = Vec::new();
         for (task, waiting) in tasks.iter_mut().zip(&waiting) {
             let argument = ptr::from_ref(waiting).cast_mut().cast();
-            // SAFETY: a wait context, and a function that frees it.
-            let set = unsafe { ffi::ASYNC_WAIT_CTX_set_callback(task.wait, called, argument) };
-            assert_eq!(set, 1);
+            task.set_callback(Some(called), argument);
             if !task.step() {
                 waiting.has_paused.store(true, Ordering::SeqCst);
                 parked.push(task);
