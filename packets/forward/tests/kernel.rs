@@ -48,6 +48,17 @@ table inet filter {
     }
 }
 ";
+/// In a table of one version, nft does not list that a reset without a counter is for TCP alone.
+const NFT_RESET: &str = "
+table ip filter {
+    chain forward {
+        type filter hook forward priority filter; policy accept;
+        ip saddr 10.1.0.0/16 reject with tcp reset
+        tcp dport 22-443 counter reject with tcp reset
+        ip saddr 10.1.2.0/23 counter drop
+    }
+}
+";
 const NFT_V6: &str = "
 table ip6 filter {
     chain forward {
@@ -228,7 +239,7 @@ fn compare(tool: &Tool, rules: &str, sender: &Sender, packets: &[Vec<u8>]) {
         classifier.classify(&[parsed.key(packet)], &mut line).unwrap();
         sender.send(packet);
         let (after, rules, leaves) = risen(tool, &before);
-        let wanted: Vec<u32> = line.into_iter().filter(|&line| line > 0).collect();
+        let wanted: Vec<u32> = line.into_iter().filter(|line| before.contains_key(line)).collect();
         assert_eq!(rules, wanted, "lines of {listing}{packet:x?}");
         let verdict = verdicts.get(&line[0]).copied().unwrap_or(default);
         assert_eq!(leaves, verdict == iptables::ACCEPT, "line {} of {listing}{packet:x?}", line[0]);
@@ -344,8 +355,9 @@ fn rules_that_are_read_decide_as_the_kernel_does() {
     if let Err(reason) = run(NFT.load, NFT_V4) {
         return eprintln!("skipped: this kernel has no nftables: {reason}");
     }
-    let cases: [Case; 4] = [
+    let cases: [Case; 5] = [
         (&NFT, NFT_V4, packet_v4),
+        (&NFT, NFT_RESET, packet_v4),
         (&NFT, NFT_V6, packet_v6),
         (&IPTABLES, IPTABLES_V4, packet_v4),
         (&IP6TABLES, IPTABLES_V6, packet_v6),

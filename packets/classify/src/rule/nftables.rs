@@ -218,6 +218,16 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>,
         match cursor.peek() {
             "icmp" => settle(cursor, bytes, 4)?,
             "icmpv6" => settle(cursor, bytes, 16)?,
+            // Only connections of TCP can be reset. Such a rule is for TCP alone, although nft does
+            // not always list that.
+            "tcp" => {
+                let tcp = Match::exact(6, 1);
+                if fields[4].iter().any(|of| *of != tcp) {
+                    let wanted = "icmp or icmpx, as the rule is not for TCP alone";
+                    return Err(cursor.expected(wanted));
+                }
+                fields[4] = vec![tcp];
+            }
             _ => {}
         }
         cursor.skip_name();
@@ -387,6 +397,19 @@ bytes 0 accept comment \"dns back\"
         assert!(error.starts_with("listed:5:26: expected rules of IPv6 only"), "{error}");
         let error = one("ip", "ip6 saddr ::1 drop").unwrap_err();
         assert!(error.starts_with("listed:4:1: expected rules of IPv4 only"), "{error}");
+    }
+
+    #[test]
+    fn a_reset_is_for_tcp_alone() {
+        for rule in ["ip saddr 10.0.0.1", "meta l4proto tcp", "tcp dport 22"] {
+            let set = one("ip", &format!("{rule} reject with tcp reset")).unwrap();
+            let protocols: Vec<Match> = set.rules.iter().map(|rule| rule.matches[4]).collect();
+            assert_eq!(protocols, [Match::exact(6, 1)], "{rule}");
+        }
+        for rule in ["udp dport 53", "meta l4proto { udp, tcp }"] {
+            let error = one("ip", &format!("{rule} reject with tcp reset")).unwrap_err();
+            assert!(error.contains(": expected icmp or icmpx"), "{rule}: {error}");
+        }
     }
 
     #[test]
