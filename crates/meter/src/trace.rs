@@ -87,10 +87,23 @@ pub enum TraceError {
     Io(#[from] std::io::Error),
     /// A line is no sample.
     #[error("a line of the recording is no sample; give a whole file that `--csv` wrote")]
-    Csv(#[from] csv::Error),
+    Csv(#[source] csv::Error),
 }
 
-const MAGIC: &str = "# widelane power recording, version 1";
+impl From<csv::Error> for TraceError {
+    /// What fails to be written is an error of CSV as well, but no wrong line.
+    fn from(error: csv::Error) -> Self {
+        if error.is_io_error() { TraceError::Io(error.into()) } else { TraceError::Csv(error) }
+    }
+}
+
+const MAGIC: &str = "# widelane power recording, version 2";
+
+/// The first line of recordings of before, whose end nothing marks.
+const MAGIC_WITHOUT_END: &str = "# widelane power recording, version 1";
+
+/// The last line, without which a recording has been cut off, even if that was between two lines.
+const END: &str = "# end";
 
 impl Recording {
     /// A recording without samples.
@@ -118,7 +131,7 @@ impl Recording {
         hz.ok_or_else(|| TraceError::Malformed("the rate of the time stamps is missing".to_owned()))
     }
 
-    /// Writes CSV: the facts as comments, then one line per sample.
+    /// Writes CSV: the facts as comments, then one line per sample, and a comment as the end.
     ///
     /// # Errors
     ///
@@ -132,8 +145,9 @@ impl Recording {
         for sample in &self.samples {
             csv.serialize(sample)?;
         }
-        csv.flush()?;
-        Ok(())
+        let mut writer = csv.into_inner().map_err(csv::IntoInnerError::into_error)?;
+        writeln!(writer, "{END}")?;
+        Ok(writer.flush()?)
     }
 
     /// Reads what [`write`](Self::write) wrote.
@@ -145,9 +159,13 @@ impl Recording {
         let mut text = String::new();
         reader.read_to_string(&mut text)?;
         let malformed = |what: &str| TraceError::Malformed(what.to_owned());
-        let mut comments = text.lines().take_while(|line| line.starts_with('#'));
-        if comments.next() != Some(MAGIC) {
-            return Err(malformed("its first line is another"));
+        // Without samples, the end stands behind the facts.
+        let mut comments = text.lines().take_while(|line| line.starts_with('#') && *line != END);
+        match comments.next() {
+            Some(MAGIC) if text.ends_with(&format!("\n{END}\n")) => {}
+            Some(MAGIC) => return Err(malformed("its end is missing")),
+            Some(MAGIC_WITHOUT_END) => {}
+            _ => return Err(malformed("its first line is another")),
         }
         let mut facts = Vec::new();
         for line in comments {
@@ -206,6 +224,31 @@ mod tests {
         assert!(Arc::ptr_eq(&read.samples[0].subject, &read.samples[1].subject));
         assert_eq!(read.tsc_hz().unwrap(), 2.6e9);
         assert_eq!(read.fact("cpu"), Some("AMD EPYC, 9R45"));
+    }
+
+    #[test]
+    fn a_recording_that_was_cut_off_is_refused() {
+        let mut bytes = Vec::new();
+        recording().write(&mut bytes).unwrap();
+        for length in 0..bytes.len() {
+            assert!(Recording::read(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        // Recordings of before have no mark at their end.
+        let text = String::from_utf8(bytes).unwrap();
+        let before = text.replace(MAGIC, MAGIC_WITHOUT_END).replace("# end\n", "");
+        assert_eq!(Recording::read(before.as_bytes()).unwrap(), recording());
+        let (mut bytes, empty) = (Vec::new(), Recording::new("map", Vec::new()));
+        empty.write(&mut bytes).unwrap();
+        assert_eq!(Recording::read(bytes.as_slice()).unwrap(), empty);
+    }
+
+    #[test]
+    fn a_full_disk_is_no_wrong_line() {
+        let mut recording = recording();
+        // More than any buffer holds.
+        recording.samples = vec![recording.samples[0].clone(); 10_000];
+        let error = recording.write(&mut [0; 1000][..]).unwrap_err();
+        assert!(matches!(error, TraceError::Io(_)), "{error}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod transitions;
 mod watch;
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -186,8 +186,9 @@ const CREATED: &str = "created";
 const INTERRUPTED: &str = "interrupted";
 
 fn write(path: &Path, recording: &Recording) -> anyhow::Result<()> {
-    let file = File::create(path).with_context(|| cannot("write", path))?;
-    recording.write(BufWriter::new(file)).with_context(|| cannot("write", path))
+    let mut text = Vec::new();
+    recording.write(&mut text)?;
+    system::write(path, &String::from_utf8(text)?)
 }
 
 fn print(json: bool, answer: &impl Serialize, parts: Vec<Part>) -> anyhow::Result<ExitCode> {
@@ -316,6 +317,20 @@ mod tests {
             let kept = std::fs::read_to_string(&results).unwrap();
             assert!(kept.contains("\"complete\": false"), "{kept}");
         }
+    }
+
+    #[test]
+    fn a_recording_is_written_beside_the_one_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, link) = (directory.path().join("rec.csv"), directory.path().join("link"));
+        std::fs::write(&path, "before").unwrap();
+        std::fs::hard_link(&path, &link).unwrap();
+        let recording = Recording::new("map", Vec::new());
+        write(&path, &recording).unwrap();
+        assert_eq!(std::fs::read_to_string(&link).unwrap(), "before");
+        assert_eq!(replay(&path, "map").unwrap(), recording);
+        let said = format!("{:#}", write(Path::new("/dev/full"), &recording).unwrap_err());
+        assert!(said.starts_with("cannot write /dev/full: No space left"), "{said}");
     }
 
     #[test]
