@@ -23,7 +23,7 @@ use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table, Tone};
 
 use crate::keep::{Keep, answer, ratio_row, row};
-use crate::measure::INCONCLUSIVE;
+use crate::measure::{self, INCONCLUSIVE};
 
 /// Finds the width policy under which this machine gets most done, and writes it to a file
 ///
@@ -37,7 +37,7 @@ pub struct Args {
     /// (docs/measure/tune.md) [default: mixed, or with --check what the file was written for]
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "replay")]
     workload: Option<String>,
-    /// The policy file to write, or to check; what it says now is what others are held against
+    /// The policy file to write or to check. Other policies are compared with what it says now
     /// [default: /etc/widelane/policy.toml]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let before = if is_ours { Before::read(args.file())? } else { None };
     let record = match &args.replay {
         Some(path) => replay(path)?,
-        None => measure(args, before.as_ref())?,
+        None => record(args, before.as_ref())?,
     };
     let verdict = verdict::judge(&record);
     let fill = |results: &mut Results| fill(results, &record, &verdict);
@@ -132,16 +132,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => args.keep.here(&record.created, true, fill),
     };
     let text = file::render(&record, &verdict, before.as_ref().map(|before| &before.policy));
-    let mut copy = None;
-    if let Some(text) = text.as_ref().filter(|_| writes) {
-        let is_changed = matches!(verdict.decision, Decision::Change { .. });
-        if let Some(before) = before.as_ref().filter(|_| is_changed) {
-            let beside = beside(args.file());
-            system::write_for_all(&beside, &before.text)?;
-            copy = Some(beside);
-        }
-        system::write_for_all(args.file(), text)?;
-    }
+    let is_changed = matches!(verdict.decision, Decision::Change { .. });
+    // What somebody has written by hand has comments, which the new file lacks.
+    let keeps = |before: &&Before| is_changed || !file::is_ours(&before.text);
+    let former = before.as_ref().filter(keeps).map(|before| before.text.as_str());
+    let replaced = match text.as_ref().filter(|_| writes) {
+        Some(text) => replace(args.file(), text, former),
+        None => Ok(None),
+    };
     if args.json {
         let sentence = file::sentence(&record, &verdict);
         let extremes = verdict::over_extremes(&record, &verdict).into_iter();
@@ -153,10 +151,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::print_untrusted(&text)?;
     } else {
         output::print(&widelane_tables::show(blocks(&record, &verdict), &output::style()))?;
-        if writes && !matches!(verdict.decision, Decision::CannotTell { .. }) {
+        let is_written = writes && replaced.is_ok();
+        if is_written && !matches!(verdict.decision, Decision::CannotTell { .. }) {
             output::print(&written(args.file(), env::var_os(policy::PATH_VARIABLE)))?;
         }
-        if let Some(copy) = copy {
+        if let Ok(Some(copy)) = &replaced {
             output::print(&format!("The former file is {} now.", copy.display()))?;
         }
     }
@@ -165,7 +164,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(complaint) = complaint {
         output::complain(&anyhow!(complaint));
     }
-    kept.map(|()| ExitCode::from(status))
+    measure::all([replaced.map(drop), kept])?;
+    Ok(ExitCode::from(status))
 }
 
 /// The exit status, and what is complained of.
@@ -235,6 +235,18 @@ impl Before {
     }
 }
 
+/// Writes the policy file, and before that a copy of the `former` one where that is kept; returns
+/// where the copy is.
+fn replace(path: &Path, text: &str, former: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
+    let keep = |former: &str| {
+        let beside = beside(path);
+        system::write_for_all(&beside, former).map(|()| beside)
+    };
+    let copy = former.map(keep).transpose()?;
+    system::write_for_all(path, text)?;
+    Ok(copy)
+}
+
 /// Where the former file is kept.
 fn beside(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
@@ -254,7 +266,7 @@ fn replay(path: &Path) -> anyhow::Result<Record> {
     Ok(record)
 }
 
-fn measure(args: &Args, before: Option<&Before>) -> anyhow::Result<Record> {
+fn record(args: &Args, before: Option<&Before>) -> anyhow::Result<Record> {
     let mut workload = None;
     if args.check {
         let before = before.context(

@@ -50,7 +50,7 @@ pub fn sentence(record: &Record, verdict: &Verdict) -> String {
 pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Option<String> {
     let policy = beside(record, policy(record, verdict)?, before);
     let mut text = format!(
-        "# Written by `widelane tune`, {}; `widelane tune --check` says if it still holds.\n#\n",
+        "{WRITTEN}, {}; `widelane tune --check` says if it still holds.\n#\n",
         record.created
     );
     let mut line = |words: &str| {
@@ -85,6 +85,14 @@ pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Op
     let policy = toml::to_string(&policy).expect("a policy is TOML");
     let _ = write!(text, "\n{policy}");
     Some(text)
+}
+
+/// What a file of ours begins with.
+const WRITTEN: &str = "# Written by `widelane tune`";
+
+/// Whether the text of a policy file is ours, so that nothing is lost with its comments.
+pub fn is_ours(text: &str) -> bool {
+    text.starts_with(WRITTEN)
 }
 
 /// The policy with the other settings of the former file: how long operations wait, which user

@@ -79,9 +79,23 @@ fn a_short_run_measures_and_never_guesses() {
     tune(&["--file", path(&file), "--check", "--rounds", "6"]).success();
     assert_eq!(fs::read_to_string(&file).unwrap(), written, "--check writes nothing");
     // What somebody has closed stays closed where nothing is better.
-    fs::write(&file, "width_max = 256\nrooms_closed = [\"avx2\"]\nwait_max = \"2ms\"\n").unwrap();
-    let text = stdout(&tune(&arguments).success());
-    assert!(text.contains("do this work alike: file stays"), "{text}");
+    let own = "# Ticket 123.\nwidth_max = 256\nrooms_closed = [\"avx2\"]\nwait_max = \"2ms\"\n";
+    fs::write(&file, own).unwrap();
+    // What is found is shown although it cannot be written: no copy can be made.
+    let beside = directory.path().join("policy.toml.before");
+    fs::create_dir(&beside).unwrap();
+    let failure = tune(&arguments).code(1);
+    let (text, said) = (stdout(&failure), stderr(&failure));
+    assert!(text.contains("file stays") && !text.contains("Written to"), "{text}");
+    assert!(said.contains("cannot write") && said.contains(".before"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), own);
+    fs::remove_dir(&beside).unwrap();
+    for _ in 0..2 {
+        let text = stdout(&tune(&arguments).success());
+        assert!(text.contains("do this work alike: file stays"), "{text}");
+        // Comments are not lost, whatever comes behind.
+        assert_eq!(fs::read_to_string(&beside).unwrap(), own);
+    }
     let kept = fs::read_to_string(&file).unwrap();
     for line in ["width_max = 256", "rooms_closed = [\"avx2\"]", "wait_max = \"2ms\""] {
         assert!(kept.contains(line), "{line} is missing in {kept}");
