@@ -78,16 +78,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let choices = counted(set.rules.iter().map(|rule| rule.line));
     let hidden = check::hidden(&set, &limits)?;
+    let hidden = hidden.iter().map(|hidden| (pair(hidden.rule, hidden.by), hidden.same_result));
+    // Choices of one line that overlap are no matter of its order among others.
+    let hidden: Vec<(Pair, bool)> =
+        hidden.filter(|(pair, _)| pair.line != pair.other_line).collect();
+    let hidden_choices = counted(hidden.iter().map(|(pair, _)| pair.line));
+    let whole = |line: u32| hidden_choices[&line] == choices[&line];
     let hidden_of = |same_result: bool| -> Vec<Hidden> {
-        let hidden = hidden.iter().filter(|hidden| hidden.same_result == same_result);
-        let pairs = hidden.map(|hidden| pair(hidden.rule, hidden.by));
-        // Choices of one line that overlap are no matter of its order among others.
-        let mut pairs: Vec<Pair> = pairs.filter(|pair| pair.line != pair.other_line).collect();
-        let hidden_choices = counted(pairs.iter().map(|pair| pair.line));
+        let of_kind = hidden.iter().filter(|(_, same)| *same == same_result);
         let mut seen = HashSet::new();
-        pairs.retain(|pair| seen.insert(*pair));
-        let whole = |line: u32| hidden_choices[&line] == choices[&line];
-        pairs.into_iter().map(|pair| Hidden { pair, whole: whole(pair.line) }).collect()
+        let pairs = of_kind.map(|(pair, _)| *pair).filter(|pair| seen.insert(*pair));
+        pairs.map(|pair| Hidden { pair, whole: whole(pair.line) }).collect()
     };
     let mut seen = HashSet::new();
     let conflicts = check::conflicts(&set)
@@ -121,14 +122,17 @@ fn counted(lines: impl Iterator<Item = u32>) -> HashMap<u32, usize> {
 
 impl Findings {
     fn text(&self, file: &str) -> String {
-        let lines = |list: &[Hidden], whole: bool| {
+        let lines = |list: &[Hidden], whole: bool| -> HashSet<u32> {
             let hidden = list.iter().filter(|hidden| hidden.whole == whole);
-            hidden.map(|hidden| hidden.pair.line).collect::<HashSet<u32>>().len()
+            hidden.map(|hidden| hidden.pair.line).collect()
         };
-        let (shadowed, redundant) = (lines(&self.shadowed, true), lines(&self.redundant, true));
+        // A line of both kinds counts once, as the more serious one.
+        let shadowed = lines(&self.shadowed, true);
+        let redundant = lines(&self.redundant, true).difference(&shadowed).count();
+        let shadowed = shadowed.len();
         let mut text =
             format!("{file}: {} rules, {shadowed} shadowed, {redundant} redundant", self.rules);
-        let in_part = lines(&self.shadowed, false) + lines(&self.redundant, false);
+        let in_part = lines(&self.shadowed, false).union(&lines(&self.redundant, false)).count();
         if in_part > 0 {
             text.push_str(&format!(", {in_part} in part"));
         }

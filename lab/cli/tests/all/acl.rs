@@ -54,6 +54,21 @@ fn check_lists_rules_that_others_hide() {
 }
 
 #[test]
+fn a_line_whose_choices_are_hidden_by_rules_of_both_kinds_never_decides() {
+    let directory = directory();
+    let listed = "table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority \
+                  filter; policy accept;\n\t\ttcp dport 80 accept\n\t\ttcp dport 81 drop\n\t\ttcp \
+                  dport { 80, 81 } accept\n\t}\n}\n";
+    fs::write(directory.path().join("listed"), listed).unwrap();
+    let told = acl(directory.path(), &["check", "listed"]).assert().success();
+    told.stdout(
+        "listed: 3 rules, 1 shadowed, 0 redundant\n\
+         listed:6: is never reached: it says something else than line 5\n\
+         listed:6: is superfluous: it says the same as line 4\n",
+    );
+}
+
+#[test]
 fn check_tells_lines_that_are_hidden_from_those_of_which_some_choices_are() {
     let directory = directory();
     let listed = "table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority \
