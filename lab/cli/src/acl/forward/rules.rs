@@ -49,12 +49,13 @@ pub fn read(args: &Args) -> anyhow::Result<Vec<Source>> {
     files.map(source).collect()
 }
 
-/// Which file it is, how long, and since when.
-type Stamp = (u64, u64, i64, i64);
+/// Which file it is, how long, and since when it says what it says and may be read by whom it may.
+type Stamp = (u64, u64, [i64; 4]);
 
 fn stamp(path: &Path) -> Option<Stamp> {
     let facts = fs::metadata(path).ok()?;
-    Some((facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec()))
+    let times = [facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()];
+    Some((facts.ino(), facts.len(), times))
 }
 
 impl Rules {
@@ -143,6 +144,8 @@ impl Rules {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use widelane_classify::Limits;
 
     use super::*;
@@ -214,6 +217,12 @@ mod tests {
         assert!(errors.iter().zip(["v4", "v6"]).all(|(error, name)| {
             error.starts_with(&format!("the rules stay as they were: {name}:1:1: expected"))
         }));
+        assert_eq!(refresh(false), [""; 0], "it is told once");
+        // A file that comes to be readable has the length and the time of before.
+        fs::set_permissions(directory.path().join("v4"), fs::Permissions::from_mode(0o600))
+            .unwrap();
+        let errors = refresh(false);
+        assert!(errors.len() == 1 && errors[0].contains("v4:1:1"), "{errors:?}");
         fs::remove_file(directory.path().join("v6")).unwrap();
         assert_eq!(refresh(false), [""; 0], "it may be about to be replaced");
         let errors = refresh(true);
