@@ -170,7 +170,9 @@ fn a_look_at_the_clock_that_is_interrupted_says_so_and_keeps_what_it_saw() {
     let directory = directory();
     let arguments = ["--rules-ipv4", "a.rules", "--pcap", "a.pcap", "--watch-power", "power.csv"];
     let mut forward = acl(directory.path(), &[&["forward"], &arguments[..]].concat());
-    let forward = forward.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut forward = forward.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // As where only the first line is read.
+    drop(forward.stdout.take());
     let catches = |signal: Signal| {
         let status = fs::read_to_string(format!("/proc/{}/status", forward.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
@@ -192,4 +194,8 @@ fn a_look_at_the_clock_that_is_interrupted_says_so_and_keeps_what_it_saw() {
     assert!(ended.status.code() == Some(1) && said.contains("interrupted"), "{said}");
     let csv = fs::read_to_string(directory.path().join("power.csv")).unwrap();
     assert!(csv.starts_with("width_bits,"), "{csv}");
+    let as_json = [&["forward"], &arguments[..], &["--json"]].concat();
+    let refused = acl(directory.path(), &as_json).assert().code(2);
+    let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(said.contains("cannot be used with"), "{said}");
 }

@@ -62,7 +62,7 @@ pub struct Args {
     duration: Option<Duration>,
     /// Replays with registers of 256 and of 512 bits for 16 seconds each, and writes the core clock
     /// beside the packets per second
-    #[arg(long, value_name = "CSV", requires = "pcap", conflicts_with = "duration")]
+    #[arg(long, value_name = "CSV", requires = "pcap", conflicts_with_all = ["duration", "json"])]
     watch_power: Option<WrittenFile>,
     /// Prints the counters as JSON
     #[arg(long)]

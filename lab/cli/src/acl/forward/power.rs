@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::anyhow;
 use widelane_cli::{output, system};
 use widelane_cpu::{Machine, Width};
 use widelane_forward::{Engine, Replay, Routes};
@@ -16,6 +16,7 @@ use widelane_meter::source::LicenceCounters;
 use super::replay::rate;
 use super::rules::{self, Rules};
 use super::{Args, Signals};
+use crate::measure;
 
 /// How long each width runs.
 const RUN: Duration = Duration::from_secs(16);
@@ -38,16 +39,19 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
     let sources = rules::read(args)?;
     let signals = Signals::watch(None)?;
     let mut last = None;
+    // Half a minute of figures is kept even where nobody reads what is shown.
+    let mut shown = Vec::new();
     for width in [Width::W256, Width::W512] {
         if signals.is_over() {
             break;
         }
         let mut policy = system::policy()?.policy;
         policy.width_max = policy.width_max.min(width);
+        let bits = policy.width_max.bits();
         let rules = Rules::new(&sources, Routes::PORTS_MAX, args.memory_max, &policy)?;
         let Some(room) = rules.routes().next().map(|routes| routes.live().room()) else { break };
         if last.replace(room) == Some(room) {
-            output::print(&format!("{} bits: not open here", width.bits()))?;
+            shown.push(output::print(&format!("{} bits: not open here", width.bits())));
             break;
         }
         let mut engine = Engine::new(rules.routes());
@@ -61,7 +65,7 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
             });
             let mhz = clock.map_or(String::new(), |clock| format!("{:.0}", clock.hz / 1e6));
             let seconds = began.elapsed().as_secs_f64();
-            writeln!(text, "{},{room},{seconds:.3},{packets:.0},{mhz},{levels}", width.bits())?;
+            writeln!(text, "{bits},{room},{seconds:.3},{packets:.0},{mhz},{levels}")?;
             clocks.extend(clock.map(|clock| clock.hz / 1e6));
             rates.push(packets / 1e6);
         }
@@ -79,18 +83,16 @@ pub fn run(args: &Args, replay: &mut Replay, csv: &Path) -> anyhow::Result<ExitC
             true => "; the clock could not be metered".to_owned(),
             false => format!(" at {mhz:.0} MHz ({low:.0} to {high:.0})"),
         };
-        output::print(&format!(
-            "{} bits, room {room}: {mpps:.2} Mpps per CPU-second{clock}",
-            width.bits()
-        ))?;
+        shown.push(output::print(&format!(
+            "{bits} bits, room {room}: {mpps:.2} Mpps per CPU-second{clock}"
+        )));
     }
     if let Err(reason) = &counters {
-        output::print(&format!("licence levels: {reason}"))?;
+        shown.push(output::print(&format!("licence levels: {reason}")));
     }
-    gauge.confirm()?;
-    system::write(csv, &text)?;
-    if signals.is_over() {
-        bail!("interrupted");
-    }
+    let written = system::write(csv, &text);
+    let confirmed = gauge.confirm().map_err(Into::into);
+    let ended = if signals.is_over() { Err(anyhow!("interrupted")) } else { Ok(()) };
+    measure::all(shown.into_iter().chain([written, confirmed, ended]))?;
     Ok(ExitCode::SUCCESS)
 }
