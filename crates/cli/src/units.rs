@@ -38,12 +38,24 @@ pub fn words(time: Duration) -> String {
 
 /// A window length: long enough to hold handshakes, short enough to end.
 pub fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected seconds between 0.05 and 600".to_owned();
-    let seconds: f64 = text.parse().map_err(|_| wrong())?;
-    if !(0.05..=600.0).contains(&seconds) {
-        return Err(wrong());
-    }
-    Ok(Duration::from_secs_f64(seconds))
+    seconds_within(text, 0.05, 600.0)
+}
+
+/// A window of calls one after the other, of which even a short one holds many.
+pub fn seconds_of_speed(text: &str) -> Result<Duration, String> {
+    seconds_within(text, 0.005, 600.0)
+}
+
+/// After how many seconds something ends that may go on for long.
+pub fn seconds_of_a_day(text: &str) -> Result<Duration, String> {
+    seconds_within(text, 0.05, SECONDS_MAX)
+}
+
+fn seconds_within(text: &str, least: f64, most: f64) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (least..=most).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("expected seconds between {least} and {most}"))
 }
 
 /// Reads a size in bytes; K, M and G are powers of 1024.
@@ -98,6 +110,18 @@ mod tests {
         for wrong in ["", "M", "-1", "1T", "99999999G"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn windows_have_the_limits_of_what_they_are_for() {
+        let of = |seconds: f64| Ok(Duration::from_secs_f64(seconds));
+        assert_eq!(seconds_of_speed("0.02"), of(0.02));
+        assert_eq!(seconds_of_a_day("3600"), of(3600.0));
+        let refused = Err("expected seconds between 0.05 and 600".to_owned());
+        for wrong in ["0.02", "3600", "nan", "1s", ""] {
+            assert_eq!(seconds(wrong), refused, "{wrong}");
+        }
+        assert!(seconds_of_speed("0.004").is_err() && seconds_of_a_day("86401").is_err());
     }
 
     #[test]

@@ -50,8 +50,8 @@ pub struct Args {
     /// interval is still wide
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 20)]
     pairs: u32,
-    /// CPU time of one measurement, seconds [default: 0.06, or 0.02 for messages]
-    #[arg(long, value_parser = widelane_cli::units::seconds)]
+    /// CPU time of one measurement, in seconds, 0.005 to 600 [default: 0.06, or 0.02 for messages]
+    #[arg(long, value_parser = widelane_cli::units::seconds_of_speed)]
     seconds: Option<Duration>,
     /// Writes the results as JSON (docs/formats/results.md)
     #[arg(long, visible_alias = "results", value_name = "FILE")]

@@ -27,8 +27,9 @@ use crate::targets::WrittenFile;
 
 /// Forwards packets between interfaces by rules, or replays a capture in memory
 ///
-/// `@` rules deny; of `R` rules the one with the longest destination routes. The rules can be
-/// changed meanwhile: rename a new file over the old one. docs/program/forward.md has the details.
+/// `@` rules deny; of the `R` rules that match, the one with the longest destination prefix decides
+/// the port. The rules can be changed meanwhile: rename a new file over the old one.
+/// docs/program/forward.md has the details.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["ports", "pcap"]))]
 #[command(group = clap::ArgGroup::new("rules").required(true).multiple(true)
@@ -57,8 +58,8 @@ pub struct Args {
     /// Replays a capture in memory instead, in every room in turn
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Ends after SECONDS; by default on Ctrl-C, and a replay after five seconds
-    #[arg(long, value_name = "SECONDS", value_parser = widelane_cli::units::seconds)]
+    /// Ends after SECONDS, a day at most; by default on Ctrl-C, and a replay after five seconds
+    #[arg(long, value_name = "SECONDS", value_parser = widelane_cli::units::seconds_of_a_day)]
     duration: Option<Duration>,
     /// Replays with registers of 256 and of 512 bits for 16 seconds each, and writes the core clock
     /// beside the packets per second
