@@ -201,6 +201,11 @@ pub fn run(
         if let Some(reason) = benchmark.openssl_lacks().filter(|_| plan.against_openssl) {
             results.note(format!("Without OpenSSL, which is {}: {reason}.", groups::openssl()));
         }
+        if !benchmark.rooms().iter().any(|room| plan.rooms.contains(room)) {
+            let own = benchmark.rooms().iter().map(|room| room.name()).collect::<Vec<_>>();
+            let (path, own) = (case.operation.path(), own.join(", "));
+            results.note(format!("{path} has none of the rooms asked for; it has {own}."));
+        }
         let subjects = available.subjects(&*benchmark, case, &mut results.rows)?;
         let outputs = vec![vec![0; benchmark.output_len()]; benchmark.inputs()];
         let window = plan.window(case);

@@ -80,6 +80,12 @@ fn algorithms_help() -> String {
 #[derive(Clone)]
 struct Selection(Vec<&'static Operation>);
 
+impl Selection {
+    fn is_without_lanes(&self) -> bool {
+        !self.0.iter().any(|operation| operation.has_lanes())
+    }
+}
+
 fn selection(name: &str) -> Result<Selection, UnknownAlgorithm> {
     speed::select(name).map(Selection)
 }
@@ -148,14 +154,13 @@ impl Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let programs = measure::programs()?;
     let resolved = system::policy()?;
-    let operations = operations(&args);
-    if operations.is_empty() {
+    if !args.jobs.is_empty() && args.algorithms.iter().any(Selection::is_without_lanes) {
         let with_lanes = speed::operations().filter(|operation| operation.has_lanes());
         let names = speed::algorithms_of(with_lanes).join(", ");
         bail!("--jobs counts public-key operations; name some of {names}");
     }
     let plan = Plan {
-        operations,
+        operations: operations(&args),
         rooms: rooms(&args.room)?,
         sizes: ascending(&args.size),
         jobs: ascending(&args.jobs),

@@ -65,6 +65,17 @@ fn a_wrong_command_line_has_its_own_status() {
 }
 
 #[test]
+fn speed_leaves_nothing_out_without_a_word() {
+    let lanes = widelane(&["speed", "x25519/derive", "aes-128-gcm", "--jobs", "1"]).code(1);
+    assert!(stderr(&lanes).contains("--jobs counts public-key operations"), "{}", stderr(&lanes));
+    let short = ["--pairs", "1", "--seconds", "0.005", "--against", "openssl"];
+    let alone = [&["speed", "x25519/derive", "--room", "vaes512"], &short[..]].concat();
+    let told = stdout(&widelane(&alone).success());
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("x25519/derive has none of the rooms asked for; it has "), "{told}");
+}
+
+#[test]
 fn report_writes_what_the_name_of_the_file_says() {
     let directory = TempDir::new().unwrap();
     for (name, beginning) in [
