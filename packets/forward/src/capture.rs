@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 
@@ -16,6 +17,28 @@ pub struct Capture {
     frames: Vec<(Link, Range<usize>)>,
     /// Whether the file ends within a frame; the whole ones before it are here.
     pub is_cut: bool,
+}
+
+/// A source that keeps the error by which it failed, as `pcap_parser` tells of none.
+struct Remembering<'a, R> {
+    source: R,
+    failure: &'a Mutex<Option<io::Error>>,
+}
+
+impl<R: io::Read> io::Read for Remembering<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.source.read(buffer).map_err(|error| {
+            let kind = error.kind();
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            kind.into()
+        })
+    }
+}
+
+/// The error that was kept.
+fn taken(failure: &Mutex<Option<io::Error>>) -> io::Error {
+    let kept = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+    kept.unwrap_or_else(|| io::Error::other("the source failed"))
 }
 
 /// Where frames of a capture come from.
@@ -87,8 +110,11 @@ impl Capture {
     pub fn read(source: impl io::Read + Send) -> Result<Self, CaptureError> {
         let mut capture = Capture { bytes: Vec::new(), frames: Vec::new(), is_cut: false };
         let mut interfaces = Vec::new();
+        let failure = Mutex::new(None);
+        let why = || CaptureError::Read(taken(&failure));
+        let source = Remembering { source, failure: &failure };
         let mut reader = create_reader(BUFFER, source).map_err(|error| match error {
-            PcapError::ReadError => io::Error::other("the source failed").into(),
+            PcapError::ReadError => why(),
             _ => CaptureError::NotACapture,
         })?;
         let mut room = BUFFER;
@@ -119,7 +145,7 @@ impl Capture {
                 return Ok(capture);
             }
             if matches!(reader.refill(), Err(PcapError::ReadError)) {
-                return Err(io::Error::other("the source failed").into());
+                return Err(why());
             }
         }
     }
@@ -321,6 +347,23 @@ mod tests {
         let wanted: [(Link, Vec<&[u8]>); 3] =
             [(ethernet, vec![b"bc", b"e"]), (ethernet, vec![b"f"]), (ip, vec![b"a", b"d"])];
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_source_that_fails_says_why() {
+        use std::error::Error;
+        use std::io::Read;
+
+        let why = |error: CaptureError| error.source().map(|why| why.to_string());
+        let directory = Capture::open(Path::new("/")).unwrap_err();
+        assert_eq!(why(directory).unwrap(), "Is a directory (os error 21)");
+        // In the middle of a capture, which is longer than what is read at first.
+        let whole = pcap(1, &[&[0; 60][..]; 1000]);
+        let broken = whole.chain(File::open("/").unwrap());
+        assert_eq!(
+            why(Capture::read(broken).unwrap_err()).unwrap(),
+            "Is a directory (os error 21)"
+        );
     }
 
     #[test]
