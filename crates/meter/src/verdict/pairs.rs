@@ -132,7 +132,7 @@ pub fn sibling(recording: &Recording) -> Result<Comparison, TraceError> {
                     "together they lower the core to {:.0} % of ambient, alone to no less than \
                      {:.0} %",
                     100.0 * together.value,
-                    100.0 * first.value.min(second.value),
+                    100.0 * alone,
                 )
             } else if together.is_above(first.high.min(second.high) - (1.0 - LOWER)) {
                 "free: together they lower the core no further than alone".to_owned()
@@ -351,6 +351,9 @@ mod tests {
         };
         let low = sibling(&recording("sibling", &shares(0.80))).unwrap();
         assert!(low.verdict.starts_with("together they lower the core to 80 %"), "{low:?}");
+        let shaky = unsteady(recording("sibling", &shares(0.80)), &FIRST.to_string());
+        let shaky = sibling(&shaky).unwrap();
+        assert!(shaky.verdict.ends_with("alone to no less than 92 %"), "{shaky:?}");
         let free = sibling(&recording("sibling", &shares(0.97))).unwrap();
         assert!(free.verdict.starts_with("free"), "{free:?}");
         let unsteady = sibling(&unsteady(recording("sibling", &shares(0.97)), TOGETHER)).unwrap();
