@@ -26,9 +26,9 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Error, Serialize)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Too few windows were left alone.
+    /// Too few windows were undisturbed.
     #[error(
-        "only {accepted} of {taken} windows were left alone; the machine is too busy, or its \
+        "only {accepted} of {taken} windows were undisturbed; the machine is too busy, or its \
          hypervisor takes the CPU away: try again, or pin to a quieter CPU"
     )]
     TooFewWindows {

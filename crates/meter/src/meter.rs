@@ -46,7 +46,7 @@ pub enum MeterError {
     /// The links do not take the cycles they should.
     #[error(
         "the meter's self-check failed: a multiplication takes {ratio:.2} times as long as an \
-         addition, where 3.00 is right and 2.5 as little as a busy hyper-thread explains; {}, so \
+         addition; it should be 3.00, and a busy hyper-thread lowers it to 2.5 at the most; {}, so \
          no frequency is given", explain(*.ratio)
     )]
     SelfCheck {

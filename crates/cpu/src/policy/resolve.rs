@@ -194,11 +194,12 @@ pub enum PolicyError {
 ///
 /// Strongest first: the argument; the file that `WIDELANE_POLICY` names; the operator's file; the
 /// default for this CPU model. A weaker source is not even read. `WIDELANE_MAX_SIMD_BITWIDTH` then
-/// narrows what a file says, never widens it; over the default, which no operator wrote, it decides
-/// in either direction. `WIDELANE_POLICY=auto` names no file: what the operator's file leaves open,
-/// or everything where there is none, is then chosen from. `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE`,
-/// `WIDELANE_LANE_CPUS`, `WIDELANE_LANE_USER` and `WIDELANE_ENGINE` stand for what a file says of
-/// waiting, combining, lane CPUs, their process and what does private-key operations.
+/// narrows what a file says, never widens it; where only the default applies, which no operator
+/// wrote, it may also open wider registers than that. `WIDELANE_POLICY=auto` names no file: what
+/// the operator's file leaves open, or everything where there is none, is then chosen from.
+/// `WIDELANE_WAIT_MAX`, `WIDELANE_COMBINE`, `WIDELANE_LANE_CPUS`, `WIDELANE_LANE_USER` and
+/// `WIDELANE_ENGINE` stand for what a file says of waiting, combining, lane CPUs, their process and
+/// what does private-key operations.
 /// `WIDELANE_LANE_MAX_SIMD_BITWIDTH` does for the lane process what the other width does for all;
 /// where it is set, that one is for the workers alone. Variables that are set but empty count as
 /// unset.

@@ -84,8 +84,8 @@ pub fn run(
     recording("map", facts, samples)
 }
 
-/// Those of `cpus` that are recorded: of many every so manieth, by an odd number, as CPUs of two
-/// packages may be numbered in turn.
+/// Those of `cpus` that are recorded: all of them, or of many every n-th. n is odd, because a
+/// system with two packages may number their CPUs alternately.
 fn recorded(cpus: &[usize]) -> impl Iterator<Item = usize> {
     let step = cpus.len().div_ceil(RECORDED_MAX) | 1;
     cpus.iter().copied().step_by(step)

@@ -1,9 +1,12 @@
 //! The slot of a rule: its rank, by which lookups compare it, and its place in a tree or a list.
 //!
 //! Between two rules in trees there is always a rank that no rule has, unless one of them stands in
-//! a list. So a rule that comes between two others has a rank of its own; or it takes the last one
-//! there, in a list behind the trees; or it shares that of its neighbour there, behind or before
-//! it in the same list, where the first that matches is the one that counts.
+//! a list. So there are three cases of a rule that comes between two others:
+//!
+//! - Several ranks are free there: it gets one of them.
+//! - One is free: it gets this one, but stands in a list behind the trees.
+//! - None is free: then a neighbour stands in a list, and the rule shares that one's rank, behind
+//!   or before it in the same list, where the first that matches is the one that counts.
 
 use std::ops::Range;
 use std::sync::Arc;
