@@ -96,6 +96,9 @@ enum Combine {
     Both,
 }
 
+/// No simulation is of more time.
+const YEARS_MAX: f64 = 100.0;
+
 impl Args {
     /// The costs, and the results that they are from.
     fn costs(&self) -> anyhow::Result<(Costs, Option<Results>)> {
@@ -122,6 +125,17 @@ impl Args {
         }
         if self.combine == Combine::On && self.workers.contains(&1) {
             bail!("--combine on takes two --workers or more: one has nobody to combine with");
+        }
+        // The clock of the simulation counts nanoseconds in 64 bits, which are 584 years.
+        let rest = self.rest.max(self.rest_accelerated.unwrap_or_default());
+        let dearest = costs.together.iter().copied().fold(costs.native, u64::max);
+        let each = rest + Duration::from_nanos(dearest);
+        let load = f64::from(self.load.iter().copied().min().unwrap_or(100)) / 100.0;
+        if each.as_secs_f64() * f64::from(self.handshakes) / load > YEARS_MAX * 365.0 * 86_400.0 {
+            bail!(
+                "so many handshakes of such costs take more than {YEARS_MAX} years; give fewer \
+                 --handshakes or more --load"
+            );
         }
         Ok(Plan {
             costs,

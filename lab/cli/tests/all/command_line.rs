@@ -65,6 +65,14 @@ fn a_wrong_command_line_has_its_own_status() {
 }
 
 #[test]
+fn a_simulation_ends_before_its_clock_does() {
+    let costs = ["simulate", "--rest", "1440m", "--cost", "1us", "--native-cost", "1us"];
+    let long = [&costs[..], &["--load", "1", "--handshakes", "10000000"]].concat();
+    let said = stderr(&widelane(&long).code(1));
+    assert!(said.contains("more than 100 years"), "{said}");
+}
+
+#[test]
 fn speed_leaves_nothing_out_without_a_word() {
     let lanes = widelane(&["speed", "x25519/derive", "aes-128-gcm", "--jobs", "1"]).code(1);
     assert!(stderr(&lanes).contains("--jobs counts public-key operations"), "{}", stderr(&lanes));
