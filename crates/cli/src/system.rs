@@ -261,7 +261,7 @@ pub fn is_stream(path: &Path) -> bool {
 }
 
 /// Where the links lead that a path is made of.
-fn linked(path: &Path) -> io::Result<PathBuf> {
+pub fn linked(path: &Path) -> io::Result<PathBuf> {
     Ok(way(Path::new("/"), &std::path::absolute(path)?).0)
 }
 

@@ -235,15 +235,15 @@ impl Before {
     }
 }
 
-/// Writes the policy file, and before that a copy of the `former` one where that is kept; returns
-/// where the copy is.
+/// Writes the policy file, or what it is a link to, and before that a copy of the `former` one where
+/// that is kept; returns where the copy is.
 fn replace(path: &Path, text: &str, former: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     let keep = |former: &str| {
         let beside = beside(path);
         system::write_for_all(&beside, former).map(|()| beside)
     };
     let copy = former.map(keep).transpose()?;
-    system::write_for_all(path, text)?;
+    system::write_for_all(&system::linked(path)?, text)?;
     Ok(copy)
 }
 
@@ -492,6 +492,18 @@ fn work(record: &Record, verdict: &Verdict) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_policy_that_is_a_link_stays_one() {
+        let place = tempfile::tempdir().unwrap();
+        let (target, link) = (place.path().join("managed"), place.path().join("policy.toml"));
+        std::fs::write(&target, "former").unwrap();
+        std::os::unix::fs::symlink("managed", &link).unwrap();
+        let copy = replace(&link, "new", Some("former")).unwrap().unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "new");
+        assert_eq!(std::fs::read_to_string(copy).unwrap(), "former");
+    }
 
     #[test]
     fn what_tells_nothing_has_a_status_of_its_own() {
