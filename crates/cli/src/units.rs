@@ -10,11 +10,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     if text.parse::<f64>().is_ok_and(|number| number != 0.0) {
         return Err(format!("{text} has no unit; write a unit, such as 300us, 5ms or 2s"));
     }
-    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("", 1.0)];
+    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
     let seconds = scaled(text, &units).filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
-    seconds
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("{text:?} is no time such as 500ms, 10s or 2m, of a day at most"))
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+        format!("{text:?} is no time in us, ms, s, m or h, such as 500ms or 2h, of a day at most")
+    })
 }
 
 /// Reads a time that is longer than nothing.
@@ -101,10 +101,12 @@ mod tests {
             assert!(duration(bare).unwrap_err().contains("such as 300us"), "{bare}");
         }
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        assert!(duration("24h").is_ok() && duration("25h").is_err());
         assert_eq!(bytes("64M"), Ok(64 << 20));
         assert_eq!(bytes("4GiB"), Ok(4 << 30));
         assert_eq!(bytes("17"), Ok(17));
-        for wrong in ["", "s", "-1s", "1h", "1e9", "inf", "nan", "99999999"] {
+        for wrong in ["", "s", "-1s", "1d", "1e9", "inf", "nan", "99999999"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         for wrong in ["", "M", "-1", "1T", "99999999G"] {

@@ -256,7 +256,7 @@ fn a_negative_value_is_told_what_is_allowed() {
     for (arguments, expected) in [
         (&["top", "--interval", "-1"][..], "seconds between 0.05 and 600"),
         (&["run", "--wait-max", "-1ms", "--", "true"], "a time up to 10ms"),
-        (&["off", "--for", "-1m"], "is no time such as 500ms, 10s or 2m"),
+        (&["off", "--for", "-1m"], "is no time in us, ms, s, m or h, such as"),
     ] {
         let text = stderr(&widelane(arguments).code(2));
         assert!(text.contains(expected), "{arguments:?}: {text}");

@@ -37,7 +37,7 @@ fn a_wrong_command_line_has_its_own_status() {
         (&["simulate", "--rest", "200us"], "give --speed FILE, or --cost and --native-cost"),
         (&["simulate", "--rest", "200us", "--cost", "1us"], "--cost and --native-cost"),
         (&["simulate", "--rest", "5"], "write a unit, such as 300us"),
-        (&["simulate", "--rest", "-5us"], "no time such as"),
+        (&["simulate", "--rest", "-5us"], "no time in us, ms"),
         (&["simulate", "--rest", "200us", "--cost", "fast", "--native-cost", "1us"], "no time"),
         (&["speed", "--jobs", "9"], "1..=8"),
         (&["power", "map", "--rounds", "5"], "6..=1000"),
