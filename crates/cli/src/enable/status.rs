@@ -220,7 +220,12 @@ impl Service {
                 State::Refused => return None,
                 State::Off(how) => {
                     off.push(how);
-                    commands.insert(system::in_shell(&process.command));
+                    // The name of a program may be that of other services, too.
+                    let group = live::control_group(process.pid);
+                    let is_in = |groups: String| live::is_in_unit(&groups, &self.service);
+                    let word =
+                        if group.is_some_and(is_in) { &self.service } else { &process.command };
+                    commands.insert(system::in_shell(word));
                 }
             }
         }

@@ -34,8 +34,8 @@ use crate::{output, system, units};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Program as `widelane top` shows it, or number of a process [default: the only accelerated
-    /// program]
+    /// Service, program as `widelane top` shows it, or number of a process [default: the only
+    /// accelerated program]
     #[arg(value_name = "NAME|PID")]
     server: Option<String>,
     /// How long to measure
@@ -66,10 +66,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(args.time, args.slice).map_err(WrongUsage)?;
     let directories = Directories::asked_or_usual(args.counters_dir.as_deref())?;
     let survey = Survey::take(&directories);
-    let server = args.server.clone().map_or_else(|| only_program(&survey), Ok)?;
-    let chosen = Chosen(vec![server]);
+    let (server, chosen) = match &args.server {
+        Some(server) => {
+            let pids: Vec<u32> = survey.pids().collect();
+            (server.clone(), Chosen::new(std::slice::from_ref(server), &pids))
+        }
+        None => {
+            let program = only_program(&survey)?;
+            let chosen = Chosen::program(&program);
+            (program, chosen)
+        }
+    };
     let processes = chosen.find(&survey, &directories)?;
-    check(&processes)?;
+    check(&server, &processes)?;
     let name = processes[0].command.clone();
     let stop = system::stop_on_signals()?;
     let mut turns = Turns { directories, chosen, own: vec![ON], known: BTreeSet::new() };
@@ -102,10 +111,10 @@ fn only_program(survey: &Survey) -> anyhow::Result<String> {
 }
 
 /// Refuses what cannot be measured.
-fn check(processes: &[&Process]) -> anyhow::Result<()> {
+fn check(server: &str, processes: &[&Process]) -> anyhow::Result<()> {
     let name = &processes[0].command;
     if processes.iter().any(|process| process.off.is_some()) {
-        bail!("{name} is switched off: `widelane on {}` first", system::in_shell(name));
+        bail!("{name} is switched off: `widelane on {}` first", system::in_shell(server));
     }
     let handshakes: u64 = processes.iter().map(|process| process.counts.handshakes).sum();
     if handshakes == 0 && processes.iter().any(|process| process.counts.jobs() > 0) {

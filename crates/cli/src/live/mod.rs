@@ -21,7 +21,7 @@ pub use self::directory::{Directories, SYSTEM_DIRECTORY, for_servers, is_asked, 
 pub use self::file::{Objection, may_switch, switch};
 pub use self::off::Off;
 pub use self::process::{
-    NAME_BYTES, all, are_others_hidden, command_of, control_group, cpu_of, has_loaded,
+    NAME_BYTES, all, are_others_hidden, command_of, control_group, cpu_of, has_loaded, is_in_unit,
     mapped_files, of_service,
 };
 
@@ -115,6 +115,12 @@ impl Survey {
     /// The processes that are accelerated now.
     pub fn accelerated(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter().filter(|process| process.state() == State::Accelerated)
+    }
+
+    /// The numbers of all processes that have files, whether these are believed or not.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        let believed = self.processes.iter().map(|process| process.pid);
+        believed.chain(self.skipped.iter().filter_map(Skipped::pid))
     }
 
     /// Looks into directories; one that is missing or closed to us has no processes.

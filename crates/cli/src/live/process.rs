@@ -119,7 +119,7 @@ fn is_named(pid: u32, program: &OsStr) -> bool {
 /// Whether a process is in the control group of a service, by its file `cgroup`. A template stands
 /// for all its instances. The units of a container lie below a group that is no slice: the unit or
 /// the name that the container has for us.
-fn is_in_unit(groups: &str, service: &str) -> bool {
+pub fn is_in_unit(groups: &str, service: &str) -> bool {
     let is_of_it = |part: &str| match part.strip_suffix(".service") {
         Some(unit) if service.ends_with('@') => unit.starts_with(service),
         unit => unit == Some(service),

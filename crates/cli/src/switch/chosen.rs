@@ -1,32 +1,86 @@
-//! Which processes are meant, by names of programs and numbers of processes.
+//! Which processes are meant, by names of services and programs and by numbers of processes.
 
 use std::collections::BTreeMap;
 
 use crate::live::{self, Directories, NAME_BYTES, Process, Skipped, State, Survey, command_of};
 
 /// Names and numbers; all accelerated processes where there are none.
-pub struct Chosen(pub Vec<String>);
+pub struct Chosen {
+    words: Vec<Word>,
+    /// The control groups of a process, by which its service is told.
+    groups: fn(u32) -> Option<String>,
+}
+
+/// One name or number.
+#[derive(Clone, Debug)]
+pub struct Word {
+    given: String,
+    /// The service that it means; else it is the name of a program or the number of a process.
+    service: Option<String>,
+}
 
 /// Nothing that could be switched is meant.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct Missing {
     /// By this word; by none, where all processes are meant.
-    pub word: Option<String>,
+    pub word: Option<Word>,
     /// Why.
     pub why: String,
 }
 
 impl Chosen {
+    /// What words mean: a service if its name ends so, or if one of the processes that were found
+    /// is in its control group. The same name of a program may be that of other services, and
+    /// anybody's process may call itself so.
+    pub fn new(words: &[String], found: &[u32]) -> Self {
+        Chosen::with(words, found, live::control_group)
+    }
+
+    fn with(words: &[String], found: &[u32], groups: fn(u32) -> Option<String>) -> Self {
+        let groups_found: Vec<String> = found.iter().filter_map(|pid| groups(*pid)).collect();
+        let service = |word: &String| match word.strip_suffix(".service") {
+            Some(service) => Some(service.to_owned()),
+            None => {
+                let is_service = groups_found.iter().any(|groups| live::is_in_unit(groups, word));
+                is_service.then(|| word.clone())
+            }
+        };
+        let word = |word| Word { given: String::clone(word), service: service(word) };
+        Chosen { words: words.iter().map(word).collect(), groups }
+    }
+
+    /// All processes of one program, whatever services they are in.
+    pub fn program(name: &str) -> Self {
+        let word = Word { given: name.to_owned(), service: None };
+        Chosen { words: vec![word], groups: live::control_group }
+    }
+
     /// Whether a process is meant: none whose policy was refused, in which there is nothing to
     /// switch, and no lane process, which does what processes that are on leave to it.
     pub fn is_of(&self, process: &Process) -> bool {
         is_switched(process) && self.is_named(process.pid, &process.command)
     }
 
-    /// Whether a process is meant by its name or number.
+    /// Whether a process is meant by its service, name or number.
     pub fn is_named(&self, pid: u32, command: &str) -> bool {
-        self.0.is_empty() || self.0.iter().any(|word| is_named(pid, command, word))
+        self.words.is_empty() || self.words.iter().any(|word| self.means(word, pid, command))
+    }
+
+    /// Whether a word means a process: by its service, by the name of its program, as far as the
+    /// kernel keeps it, or by its number.
+    pub fn means(&self, word: &Word, pid: u32, command: &str) -> bool {
+        let given = word.given.as_str();
+        match &word.service {
+            Some(service) => {
+                (self.groups)(pid).is_some_and(|groups| live::is_in_unit(&groups, service))
+            }
+            None => {
+                command == given
+                    || given.get(..NAME_BYTES) == Some(command)
+                    || pid.to_string() == given
+            }
+        }
     }
 
     /// The processes that are meant, at least one by each word.
@@ -40,9 +94,9 @@ impl Chosen {
         directories: &Directories,
     ) -> Result<Vec<&'a Process>, Missing> {
         let found: Vec<_> = survey.processes.iter().filter(|process| self.is_of(process)).collect();
-        let is_found = |word: &&String| found.iter().any(|it| is_named(it.pid, &it.command, word));
-        if let Some(missing) = self.0.iter().find(|word| !is_found(word)) {
-            let why = why_missing(missing, survey, directories);
+        let is_found = |word: &&Word| found.iter().any(|it| self.means(word, it.pid, &it.command));
+        if let Some(missing) = self.words.iter().find(|word| !is_found(word)) {
+            let why = self.why_missing(missing, survey, directories);
             return Err(Missing { word: Some(missing.clone()), why });
         }
         if found.is_empty() {
@@ -50,47 +104,42 @@ impl Chosen {
         }
         Ok(found)
     }
+
+    /// Why a word means no process that could be switched.
+    fn why_missing(&self, word: &Word, survey: &Survey, directories: &Directories) -> String {
+        let given = &word.given;
+        let is_it = |process: &&Process| self.means(word, process.pid, &process.command);
+        if let Some(process) = survey.processes.iter().find(is_it) {
+            if process.counts.lane_process_starts > 0 {
+                return format!(
+                    "{given} is a lane process: switch the server whose signatures it makes"
+                );
+            }
+            return format!("nothing is accelerated in {}", refusal(process));
+        }
+        let is_it = |file: &&Skipped| {
+            file.pid()
+                .is_some_and(|pid| self.means(word, pid, &command_of(pid).unwrap_or_default()))
+        };
+        if let Some(file) = survey.skipped.iter().find(is_it) {
+            return format!("the counters of {given} cannot be used: {}", words(file));
+        }
+        match programs(survey) {
+            None => why_none(survey, directories),
+            Some(programs) => {
+                format!(
+                    "no process {given} has counters in {}; there are {programs}{}",
+                    directories.words(),
+                    truncation(survey)
+                )
+            }
+        }
+    }
 }
 
 /// Whether a process can be switched at all.
 fn is_switched(process: &Process) -> bool {
     process.state() != State::Refused && process.counts.lane_process_starts == 0
-}
-
-/// Whether a word is the name of a process's program, as far as the kernel keeps it, or its number.
-pub fn is_named(pid: u32, command: &str, word: &str) -> bool {
-    command == word || word.get(..NAME_BYTES) == Some(command) || pid.to_string() == word
-}
-
-/// Why a word means no process that could be switched.
-fn why_missing(word: &str, survey: &Survey, directories: &Directories) -> String {
-    let is_it = |process: &&Process| is_named(process.pid, &process.command, word);
-    if let Some(process) = survey.processes.iter().find(is_it) {
-        if process.counts.lane_process_starts > 0 {
-            return format!(
-                "{word} is a lane process: switch the server whose signatures it makes"
-            );
-        }
-        return format!("nothing is accelerated in {}", refusal(process));
-    }
-    let is_it = |file: &&Skipped| {
-        let pid = file.pid();
-        pid.is_some_and(|pid| pid.to_string() == word)
-            || pid.and_then(command_of).is_some_and(|command| command == word)
-    };
-    if let Some(file) = survey.skipped.iter().find(is_it) {
-        return format!("the counters of {word} cannot be used: {}", words(file));
-    }
-    match programs(survey) {
-        None => why_none(survey, directories),
-        Some(programs) => {
-            format!(
-                "no process {word} has counters in {}; there are {programs}{}",
-                directories.words(),
-                truncation(survey)
-            )
-        }
-    }
 }
 
 /// Why there is no process at all.
@@ -150,8 +199,28 @@ mod tests {
         Survey { processes, skipped, ..Survey::default() }
     }
 
+    /// The processes 1 and 5 are of services.
+    fn groups(pid: u32) -> Option<String> {
+        let group = match pid {
+            1 => "system.slice/nginx.service",
+            5 => "system.slice/system-haproxy.slice/haproxy@web.service",
+            _ => "user.slice/session-1.scope",
+        };
+        Some(format!("0::/{group}\n"))
+    }
+
     fn found(words: &[&str], survey: &Survey) -> Result<Vec<u32>, String> {
-        let chosen = Chosen(words.iter().map(ToString::to_string).collect());
+        find(words, survey, |_| None)
+    }
+
+    fn find(
+        words: &[&str],
+        survey: &Survey,
+        groups: fn(u32) -> Option<String>,
+    ) -> Result<Vec<u32>, String> {
+        let words: Vec<_> = words.iter().map(ToString::to_string).collect();
+        let pids: Vec<_> = survey.processes.iter().map(|process| process.pid).collect();
+        let chosen = Chosen::with(&words, &pids, groups);
         let found = chosen.find(survey, &Directories::only("/run/widelane".into()));
         let found = found.map(|found| found.iter().map(|process| process.pid).collect());
         found.map_err(|error| error.to_string())
@@ -164,6 +233,26 @@ mod tests {
         assert_eq!(found(&["nginx"], &survey), Ok(vec![1, 2]));
         assert_eq!(found(&["2", "a-very-long-name"], &survey), Ok(vec![2, 3]));
         assert_eq!(found(&["2", "nginx"], &survey), Ok(vec![1, 2]));
+    }
+
+    #[test]
+    fn the_name_of_a_service_means_its_processes_alone() {
+        let mut survey = survey();
+        let mut instance = process(5, 1);
+        instance.command = "haproxy".to_owned();
+        survey.processes.push(instance);
+        for (word, expected) in [
+            ("nginx", vec![1]),
+            ("nginx.service", vec![1]),
+            ("haproxy@web", vec![5]),
+            ("haproxy@", vec![5]),
+            ("haproxy", vec![5]),
+            ("2", vec![2]),
+        ] {
+            assert_eq!(find(&[word], &survey, groups), Ok(expected), "{word}");
+        }
+        let error = find(&["haproxy.service"], &survey, groups).unwrap_err();
+        assert!(error.contains("no process haproxy.service has counters in"), "{error}");
     }
 
     #[test]

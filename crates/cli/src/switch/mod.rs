@@ -29,8 +29,8 @@ use crate::{output, units};
 #[derive(clap::Args)]
 #[command(after_help = OFF_EXAMPLES)]
 pub struct OffArgs {
-    /// Programs as `widelane top` shows them, or numbers of processes; by default all accelerated
-    /// processes
+    /// Services, programs as `widelane top` shows them, or numbers of processes; by default all
+    /// accelerated processes
     #[arg(value_name = "NAME|PID")]
     servers: Vec<String>,
     /// Switches them on again by itself after this time, such as 90s or 10m, a day at most; by
@@ -44,8 +44,8 @@ pub struct OffArgs {
 /// Switches the acceleration of servers on again that were switched off
 #[derive(clap::Args)]
 pub struct OnArgs {
-    /// Programs as `widelane top` shows them, or numbers of processes; by default all that have
-    /// counters
+    /// Services, programs as `widelane top` shows them, or numbers of processes; by default all
+    /// that have counters
     #[arg(value_name = "NAME|PID")]
     servers: Vec<String>,
     #[command(flatten)]
@@ -66,6 +66,7 @@ const OFF_EXAMPLES: &str = "\
 Examples:
   widelane off
   widelane off nginx --for 10m
+  widelane off haproxy@web
   widelane off 4711";
 
 /// A time to be off: of less than a second nobody would notice anything, and it is a slip.
@@ -79,33 +80,35 @@ fn time(text: &str) -> Result<Duration, String> {
 
 /// Switches off.
 pub fn off(args: &OffArgs) -> anyhow::Result<ExitCode> {
-    switch(args.servers.clone(), Some(args.time), &args.common)
+    switch(&args.servers, Some(args.time), &args.common)
 }
 
 /// Switches on.
 pub fn on(args: &OnArgs) -> anyhow::Result<ExitCode> {
-    switch(args.servers.clone(), None, &args.common)
+    switch(&args.servers, None, &args.common)
 }
 
 /// Switches off, for good or for a time, or on.
 fn switch(
-    servers: Vec<String>,
+    servers: &[String],
     off: Option<Option<Duration>>,
     common: &Common,
 ) -> anyhow::Result<ExitCode> {
     let directories = Directories::asked_or_usual(common.counters_dir.as_deref())?;
-    let chosen = Chosen(servers);
     // What is in a directory of its own is asked for alone.
     let candidates = if off.is_some() && !live::is_asked(common.counters_dir.as_deref()) {
-        unseen::candidates(|pid, command| chosen.is_named(pid, command))
+        unseen::candidates()
     } else {
         Vec::new()
     };
     let survey = Survey::take(&directories);
-    let unseen = unseen::unseen(candidates, &survey);
+    let pids: Vec<u32> = survey.pids().chain(candidates.iter().map(|it| it.pid)).collect();
+    let chosen = Chosen::new(servers, &pids);
+    let is_named = |pid, command: &str| chosen.is_named(pid, command);
+    let unseen = unseen::unseen(candidates, is_named, &survey);
     if let Err(Missing { word, why }) = chosen.find(&survey, &directories) {
         let is_meant = |failed: &&Failed| {
-            word.as_ref().is_none_or(|word| chosen::is_named(failed.pid, &failed.command, word))
+            word.as_ref().is_none_or(|word| chosen.means(word, failed.pid, &failed.command))
         };
         match unseen.iter().find(is_meant) {
             Some(Failed { pid, command, reason }) => {
@@ -121,7 +124,7 @@ fn switch(
     if common.json {
         output::print_untrusted(&serde_json::to_string_pretty(&done)?)?;
     } else if !done.switched.is_empty() {
-        output::print(&done.text(off.flatten(), &output::style()))?;
+        output::print(&done.text(servers, off.flatten(), &output::style()))?;
     }
     let truncated = || survey.truncated.then(|| live::TRUNCATED.to_owned());
     match written.complaint().or_else(truncated) {
@@ -177,10 +180,12 @@ impl Done {
     }
 
     /// What was done, and what remains.
-    fn text(&self, time: Option<Duration>, style: &Style) -> String {
+    fn text(&self, servers: &[String], time: Option<Duration>, style: &Style) -> String {
         let mut lines: Vec<Block> = Vec::new();
+        // Names of programs would mean other processes, too.
+        let on = servers.iter().fold("widelane on".to_owned(), |on, it| on + " " + &in_shell(it));
         for program in &self.switched {
-            let line = if self.off { program.off(time) } else { program.on() };
+            let line = if self.off { program.off(&on, time) } else { program.on() };
             lines.push(Block::Lead(Tone::Same, line));
         }
         if self.off {
@@ -195,17 +200,16 @@ impl Done {
 }
 
 impl Program {
-    fn off(&self, time: Option<Duration>) -> String {
+    fn off(&self, on: &str, time: Option<Duration>) -> String {
         let verb = if self.pids.len() == 1 { "leaves" } else { "leave" };
         let time = match time {
             Some(time) => format!("for {}", units::words(time)),
             None => "from now on".to_owned(),
         };
         format!(
-            "{}: {} {verb} all operations to OpenSSL {time}; `widelane on {}` takes it back.",
+            "{}: {} {verb} all operations to OpenSSL {time}; `{on}` takes it back.",
             self.command,
-            self.number(),
-            in_shell(&self.command)
+            self.number()
         )
     }
 
@@ -250,18 +254,17 @@ mod tests {
         let mut proxy = process(3, 1);
         proxy.command = "haproxy 2".to_owned();
         let off = done(vec![process(1, 1), process(2, 1), proxy], Some(Off::ForGood));
-        let text = off.text(None, &STYLE);
+        let text = off.text(&["nginx".to_owned(), "haproxy 2".to_owned()], None, &STYLE);
         for expected in [
-            "nginx: 2 processes leave all operations to OpenSSL from now on; `widelane on nginx` \
-             takes it back.",
-            "haproxy 2: 1 process leaves all operations to OpenSSL from now on; `widelane on \
-             'haproxy 2'` takes",
+            "nginx: 2 processes leave all operations to OpenSSL from now on; `widelane on nginx \
+             'haproxy 2'` takes it back.",
+            "haproxy 2: 1 process leaves all operations to OpenSSL from now on; `widelane on",
             "started anew begins switched on",
         ] {
             assert!(text.contains(expected), "{expected} is missing in {text}");
         }
-        let text = off.text(Some(Duration::from_secs(600)), &STYLE);
-        assert!(text.contains("to OpenSSL for 10 min; "), "{text}");
+        let text = off.text(&[], Some(Duration::from_secs(600)), &STYLE);
+        assert!(text.contains("to OpenSSL for 10 min; `widelane on` takes it back"), "{text}");
         crate::output::assert_documented(&off);
     }
 
@@ -274,7 +277,7 @@ mod tests {
             ([Some(Off::ForGood); 2], "nginx: 2 processes are accelerated from now on."),
         ] {
             processes.iter_mut().zip(off).for_each(|(process, off)| process.off = off);
-            let text = done(processes.clone(), None).text(None, &STYLE);
+            let text = done(processes.clone(), None).text(&[], None, &STYLE);
             assert!(text.contains(expected), "{expected} is missing in {text}");
         }
     }

@@ -14,14 +14,13 @@ use crate::live::{self, Survey};
 
 /// An accelerated process, and the counters that it has mapped: its own, or those of its parent.
 pub struct Candidate {
-    pid: u32,
+    pub pid: u32,
     command: String,
     counters: BTreeSet<PathBuf>,
 }
 
-/// The accelerated processes that are meant by their numbers and names; only those that we may look
-/// at.
-pub fn candidates(is_meant: impl Fn(u32, &str) -> bool) -> Vec<Candidate> {
+/// The accelerated processes, as far as we may look at them.
+pub fn candidates() -> Vec<Candidate> {
     let candidate = |pid: u32| {
         let files = live::mapped_files(pid)?;
         let is_provider = |file: &PathBuf| {
@@ -33,19 +32,24 @@ pub fn candidates(is_meant: impl Fn(u32, &str) -> bool) -> Vec<Candidate> {
         let command = live::command_of(pid)?;
         let is_ours = [LANE_PROCESS, SUPERVISOR].iter().any(|name| name.to_str() == Ok(&command));
         let counters = files.into_iter().filter(|file| is_of_counters(file)).collect();
-        (!is_ours && is_meant(pid, &command)).then_some(Candidate { pid, command, counters })
+        (!is_ours).then_some(Candidate { pid, command, counters })
     };
     live::all().filter_map(candidate).collect()
 }
 
-/// The candidates that a later look at the counters did not reach, not even by a parent's: a child
-/// goes by these until it has counters of its own.
-pub fn unseen(candidates: Vec<Candidate>, survey: &Survey) -> Vec<Failed> {
+/// The candidates that are meant and that a later look at the counters did not reach, not even by a
+/// parent's: a child goes by these until it has counters of its own.
+pub fn unseen(
+    candidates: Vec<Candidate>,
+    is_meant: impl Fn(u32, &str) -> bool,
+    survey: &Survey,
+) -> Vec<Failed> {
     // The kernel tells where a file is, whatever links lead there.
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let seen: BTreeSet<PathBuf> = survey.processes.iter().map(|it| real(&it.path)).collect();
     let is_unseen = |candidate: &Candidate| {
-        candidate.counters.is_disjoint(&seen)
+        is_meant(candidate.pid, &candidate.command)
+            && candidate.counters.is_disjoint(&seen)
             && !survey.processes.iter().any(|process| process.pid == candidate.pid)
             && live::command_of(candidate.pid).is_some()
     };
@@ -90,7 +94,7 @@ mod tests {
     }
 
     fn reason(counters: &[&str], survey: &Survey) -> Option<String> {
-        unseen(vec![candidate(counters)], survey).pop().map(|failed| failed.reason)
+        unseen(vec![candidate(counters)], |_, _| true, survey).pop().map(|failed| failed.reason)
     }
 
     #[test]
@@ -125,6 +129,6 @@ mod tests {
 
     #[test]
     fn a_process_without_the_provider_is_none() {
-        assert!(candidates(|pid, _| pid == std::process::id()).is_empty());
+        assert!(candidates().iter().all(|candidate| candidate.pid != std::process::id()));
     }
 }
