@@ -102,9 +102,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     check_readable(&root, name, &unit, &libraries, &variables)?;
     let drop_in = DropIn::for_service(name, &unit, &libraries, &variables)?;
     let plan = Plan::to_enable(&root, name, &drop_in)?;
-    let changes = plan.changes().len();
-    carry_out(plan, *dry_run, &root)?;
-    if changes == 0 {
+    if !carry_out(plan, *dry_run, &root, name)? {
         output::print(NOTHING)?;
     } else if !dry_run {
         output::print(&format!(
@@ -140,17 +138,17 @@ pub fn disable(args: &DisableArgs) -> anyhow::Result<ExitCode> {
     }
     let was_enabled = files::is_enabled(&root, &name);
     let plan = Plan::to_disable(&root, &name)?;
-    let changes = plan.changes().len();
-    carry_out(plan, *dry_run, &root)?;
+    let is_disabled = plan.changes().is_empty();
+    let has_changed = carry_out(plan, *dry_run, &root, &name)?;
     if let Some(template) = files::enabled_template(&root, &name) {
         output::print(&format!(
             "{name} is accelerated by the drop-in of {template}: {} is for all instances that \
              have none of their own",
             unit::command("disable", &root, &template)
         ))?;
-    } else if changes == 0 {
+    } else if !has_changed {
         output::print(NOTHING)?;
-    } else if was_enabled && !dry_run {
+    } else if (was_enabled || is_disabled) && !dry_run {
         output::print(&format!(
             "{name} runs as it was when {}\n\
              If its configuration names groups that its OpenSSL lacks, it will refuse to start \
@@ -188,13 +186,17 @@ fn system_at(root: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
+/// Changes the files, and has systemd read them; returns whether there was anything to do.
+fn carry_out(plan: Plan, dry_run: bool, root: &Path, name: &str) -> anyhow::Result<bool> {
     let words: Vec<String> = plan.changes().iter().map(|change| change.words(dry_run)).collect();
-    let mut is_told = true;
-    if !dry_run && !words.is_empty() {
+    let has_systemd = root == Path::new("/") && Path::new("/run/systemd/system").is_dir();
+    let (mut is_told, mut has_changed) = (true, !words.is_empty());
+    if !dry_run {
         plan.carry_out()?;
-        // Before anything is printed: if that fails, a second call finds nothing to change.
-        is_told = tell_systemd(root);
+        // An earlier call may have ended between its changes and this.
+        has_changed |= has_systemd && has_unread_files(name);
+        // Before anything is printed, which may fail.
+        is_told = !has_systemd || !has_changed || tell_systemd();
     }
     // Printed only now: if a step fails, all are rolled back.
     for change in &words {
@@ -206,14 +208,22 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path) -> anyhow::Result<()> {
              daemon-reload"
         );
     }
-    Ok(())
+    Ok(has_changed)
 }
 
-/// Has systemd read the files, if it runs there; false if it does not.
-fn tell_systemd(root: &Path) -> bool {
-    if root != Path::new("/") || !Path::new("/run/systemd/system").is_dir() {
-        return true;
-    }
+/// Whether files of a service, or of instances of a template, have changed since systemd read them.
+fn has_unread_files(name: &str) -> bool {
+    let instances = if name.ends_with('@') { "*" } else { "" };
+    let mut show = Command::new("systemctl");
+    show.args(["show", "--property=NeedDaemonReload", "--value"]);
+    // Where it cannot be asked, it is told of changes only.
+    let shown = show.arg(format!("{name}{instances}.service")).output();
+    let shown = shown.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&shown).lines().any(|line| line == "yes")
+}
+
+/// Has systemd read the files; false if it does not.
+fn tell_systemd() -> bool {
     let told = Command::new("systemctl").arg("daemon-reload").status();
     told.is_ok_and(|status| status.success())
 }
