@@ -23,7 +23,9 @@ pub use self::engine::{Engine, UnknownEngine};
 pub use self::file::{MalformedPolicy, parse};
 pub use self::lane_cpus::{LaneCpus, MissingLaneCpu, UnknownLaneCpus};
 pub use self::lane_user::{LaneUser, UnknownLaneUser};
-pub use self::resolve::{Base, Inputs, PolicyError, Reader, Resolved, Source, resolve, variables};
+pub use self::resolve::{
+    Base, Inputs, PolicyError, Reader, Resolved, Source, flaw, resolve, variables,
+};
 pub use self::setting::{SETTINGS, Setting};
 pub use self::wait::{UnknownWait, WaitMax};
 use crate::machine::Signature;

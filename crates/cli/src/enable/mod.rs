@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use widelane_cpu::policy::Inputs;
+use widelane_cpu::policy::{Inputs, Reader};
 use widelane_cpu::{Policy, policy};
 
 pub use self::status::{StatusArgs, status};
@@ -118,7 +118,8 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
             unit.program.display()
         ))?;
     }
-    for remark in unit.remarks(&root, &libraries.runtime) {
+    let writers = remark_on_writers(&root, name, &unit, &libraries);
+    for remark in unit.remarks(&root, &libraries.runtime).into_iter().chain(writers) {
         output::print(&remark)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -256,6 +257,33 @@ fn check_readable(
     Ok(())
 }
 
+/// What lets others than root and the service's user exchange what it loads, by the rule by which
+/// policy files are refused.
+fn remark_on_writers(
+    root: &Path,
+    name: &str,
+    unit: &Unit,
+    libraries: &Libraries,
+) -> Option<String> {
+    let reader = reader(root, unit);
+    let ways = [&libraries.runtime, &libraries.provider].map(|library| system::way(root, library));
+    let mut paths = ways.into_iter().flat_map(|(file, above)| above.into_iter().chain([file]));
+    let (path, flaw) = paths.find_map(|path| {
+        let flaw = policy::flaw(&path.metadata().ok()?, reader)?;
+        Some((path, flaw))
+    })?;
+    Some(format!(
+        "{} {flaw}: whoever may change the libraries of widelane may have {name} do anything from \
+         its next start on; before production, install widelane where only root may write",
+        path.display()
+    ))
+}
+
+/// Who reads what the service loads; in another system, which has other users, who calls this.
+fn reader(root: &Path, unit: &Unit) -> Reader {
+    unit.reader(root).unwrap_or_else(|| Inputs::of_environment().reader)
+}
+
 /// The variables of the flags as a server below `root` will read them, and its policy, which can be
 /// used.
 fn variables(given: &Flags, root: &Path, unit: &Unit) -> anyhow::Result<(Variables, Policy)> {
@@ -271,7 +299,7 @@ fn variables(given: &Flags, root: &Path, unit: &Unit) -> anyhow::Result<(Variabl
     });
     let policy = flags.resolve(&Inputs {
         system_path: system::below(root, Path::new(policy::SYSTEM_PATH)),
-        reader: unit.reader(root).unwrap_or(inputs.reader),
+        reader: reader(root, unit),
         ..inputs
     })?;
     if root == Path::new("/") {

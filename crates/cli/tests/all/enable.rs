@@ -588,6 +588,27 @@ fn a_user_for_the_lane_process_is_refused_whoever_names_it() {
 }
 
 #[test]
+fn libraries_that_others_may_change_are_told() {
+    let Some(system) = System::new() else { return };
+    let set_mode = |path: &str, mode| {
+        fs::set_permissions(system.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let remark = "can be written by everybody: whoever may change the libraries";
+    assert!(!system.done(&["enable", "nginx"]).contains(remark));
+    for (path, open, closed) in
+        [("usr/lib/widelane/widelane.so", 0o666, 0o644), ("usr/lib", 0o777, 0o755)]
+    {
+        set_mode(path, open);
+        let said = system.done(&["enable", "nginx"]);
+        assert!(said.contains(&format!("{path} {remark}")), "{said}");
+        set_mode(path, closed);
+    }
+    // As /tmp is.
+    set_mode("usr/lib", 0o1777);
+    assert!(!system.done(&["enable", "nginx"]).contains(remark));
+}
+
+#[test]
 fn a_name_with_a_backslash_is_one_for_shells_too() {
     let Some(system) = System::new() else { return };
     system.write("lib/systemd/system/my\\x2dserver.service", NGINX_UNIT);

@@ -316,8 +316,9 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// What lets users other than root and the user and the group of its reader change the file.
-fn flaw(metadata: &Metadata, reader: Reader) -> Option<String> {
+/// What lets users other than root and the user and the group of its reader change a file, or
+/// exchange files in a directory.
+pub fn flaw(metadata: &Metadata, reader: Reader) -> Option<String> {
     const WRITABLE_FOR_ALL: u32 = 0o002;
     const WRITABLE_FOR_GROUP: u32 = 0o020;
     let (owner, group) = (metadata.uid(), metadata.gid());
@@ -328,8 +329,11 @@ fn flaw(metadata: &Metadata, reader: Reader) -> Option<String> {
         };
         return Some(format!("belongs to user {owner}{hint}"));
     }
-    // A device such as /dev/null has no contents that users could change.
-    let may = |bits| metadata.is_file() && metadata.mode() & bits != 0;
+    // A device such as /dev/null has no contents that users could change, and in a directory such
+    // as /tmp they change only their own files.
+    let is_sticky = metadata.mode() & 0o1000 != 0;
+    let is_changeable = metadata.is_file() || metadata.is_dir() && !is_sticky;
+    let may = |bits| is_changeable && metadata.mode() & bits != 0;
     if may(WRITABLE_FOR_ALL) {
         return Some("can be written by everybody".to_owned());
     }
