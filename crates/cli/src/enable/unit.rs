@@ -55,8 +55,8 @@ pub struct Unit {
     pub root_directory: PathBuf,
     /// Directories in which its program is looked for before the usual ones.
     pub searched: Vec<PathBuf>,
-    /// Whether a filter keeps it from the system calls of the group `@resources`.
-    pub is_denied_resources: bool,
+    /// The lists of system calls that filter it, in order: whether one denies, and its words.
+    pub filters: Vec<(bool, Vec<String>)>,
     /// The files that it takes its environment from, as systemd is told of them.
     pub environment_files: Vec<String>,
     /// The files of its environment that cannot be read, and why.
@@ -280,7 +280,17 @@ impl Unit {
                  `widelane top` can show it"
             )
         });
-        let filtered = self.is_denied_resources.then(|| {
+        let ended = [("@memlock", "mlock"), ("@timer", "timerfd_create")];
+        let ended = ended.into_iter().filter(|(group, call)| self.is_denied(group, call));
+        let ended: Vec<&str> = ended.map(|(_, call)| call).collect();
+        let ended = (!ended.is_empty()).then(|| {
+            format!(
+                "SystemCallFilter= keeps it from calls that our libraries make, at which the \
+                 system may end the server: allow {}",
+                ended.join(" and ")
+            )
+        });
+        let filtered = self.is_denied("@resources", "sched_setaffinity").then(|| {
             "SystemCallFilter= keeps it from @resources: a lane process (--lane-cpus), and \
              HAProxy's ssl-mode-async, need sched_setaffinity and sched_setscheduler of these"
                 .to_owned()
@@ -309,7 +319,7 @@ impl Unit {
         });
         let remarks = remark.into_iter().chain(unread).chain(closed).chain(overridden);
         let remarks = remarks.chain(rooted).chain(kept).chain(uncounted).chain(unnumbered);
-        remarks.chain(filtered).chain(confined).chain(costly).collect()
+        remarks.chain(ended).chain(filtered).chain(confined).chain(costly).collect()
     }
 
     /// Which of [`PROCESS_PER_CONNECTION`] it is, if it is one.
@@ -453,9 +463,26 @@ impl Unit {
 
     fn filter(&mut self, value: &str) {
         let denied = value.strip_prefix('~');
-        if value.is_empty() || words(denied.unwrap_or(value)).iter().any(|it| it == "@resources") {
-            self.is_denied_resources = denied.is_some();
+        if value.is_empty() {
+            self.filters.clear();
+        } else {
+            self.filters.push((denied.is_some(), words(denied.unwrap_or(value))));
         }
+    }
+
+    /// Whether filters keep it from a system call of a group that `@system-service` has: the last
+    /// list that names it decides, and what none names is denied if the first list allows.
+    fn is_denied(&self, group: &str, call: &str) -> bool {
+        // What a denied call answers stands behind a colon.
+        let names_it = |word: &String| {
+            let word = word.split(':').next().unwrap_or_default();
+            [group, call, "@system-service"].contains(&word)
+        };
+        let lists = self.filters.iter().rev();
+        let named =
+            lists.filter(|(_, words)| words.iter().any(names_it)).map(|(denies, _)| *denies);
+        let by_default = self.filters.first().is_some_and(|(denies, _)| !denies);
+        named.into_iter().next().unwrap_or(by_default)
     }
 
     fn set_program(&mut self, name: &str, command: &str) {

@@ -492,6 +492,21 @@ fn what_a_filter_keeps_from_it_is_told() {
 }
 
 #[test]
+fn a_filter_that_would_end_the_server_is_told() {
+    for (filter, expected) in [
+        ("@basic-io @network-io @resources", Some("allow mlock and timerfd_create")),
+        ("@basic-io @resources mlock", Some("allow timerfd_create")),
+        ("@basic-io @resources @memlock @timer", None),
+        ("~@memlock:EPERM @clock", Some("allow mlock")),
+        ("~@clock", None),
+    ] {
+        let remarks = System::new(&format!("{UNIT}SystemCallFilter={filter}\n")).remarks();
+        let told = remarks.iter().find_map(|it| Some(it.split_once("may end the server: ")?.1));
+        assert_eq!((told, remarks.len()), (expected, usize::from(expected.is_some())), "{filter}");
+    }
+}
+
+#[test]
 fn numbers_of_its_own_cost_the_counters() {
     let unit = System::new(&format!("{UNIT}PrivatePIDs=yes\nProtectSystem=strict\n"));
     let remarks = unit.remarks();
