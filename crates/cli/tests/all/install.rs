@@ -145,6 +145,28 @@ fn prefixes_that_would_end_up_elsewhere_are_refused() {
 }
 
 #[test]
+fn nothing_is_removed_while_a_service_cannot_be_disabled() {
+    let Some(system) = System::new() else { return };
+    let (archive, root) = (Archive::new(), system.directory.path());
+    let arguments = ["--root", root.to_str().unwrap()];
+    let (done, said) = archive.install(root, &arguments);
+    assert!(done, "{said}");
+    let mut enable = widelane();
+    enable.args(["enable", "nginx", "--root"]).arg(root);
+    enable.env("WIDELANE_LIBRARY_DIR", system.path("usr/local/lib/widelane"));
+    assert!(enable.output().unwrap().status.success());
+    let text = fs::read_to_string(system.path(DROP_IN)).unwrap();
+    fs::write(system.path(DROP_IN), format!("{text}# edited\n")).unwrap();
+    let remove = || archive.install(root, &[&arguments[..], &["--remove"]].concat());
+    let (done, said) = remove();
+    assert!(!done && said.contains("nothing is removed while services load"), "{said}");
+    assert!(system.path("usr/local").join(MANIFEST[2]).exists(), "{said}");
+    fs::remove_file(system.path(DROP_IN)).unwrap();
+    let (done, said) = remove();
+    assert!(done && !system.path("usr/local").join(MANIFEST[2]).exists(), "{said}");
+}
+
+#[test]
 fn services_are_disabled_whatever_links_lead_to_the_libraries() {
     let Some(system) = System::new() else { return };
     let (archive, root) = (Archive::new(), system.directory.path());
