@@ -200,6 +200,13 @@ impl Service {
             service,
         };
         found.advice = match (unit, drop_in) {
+            (Err(_), Ok(Some(_))) if unit::own_name(root, &found.service).is_none() => {
+                Some(format!(
+                    "{}; {} removes its drop-in",
+                    unit::no_service(root, &found.service),
+                    unit::command("disable", root, &found.service)
+                ))
+            }
             (Err(error), _) | (Ok(_), Err(error)) => Some(advice_on(&error)),
             (Ok(unit), Ok(text)) => {
                 let of_switch = found.advise_of_switch(&counting);

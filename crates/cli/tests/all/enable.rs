@@ -609,6 +609,18 @@ fn libraries_that_others_may_change_are_told() {
 }
 
 #[test]
+fn a_service_that_is_gone_is_to_be_disabled() {
+    let Some(system) = System::new() else { return };
+    system.done(&["enable", "nginx"]);
+    fs::remove_file(system.path("lib/systemd/system/nginx.service")).unwrap();
+    let said = system.done(&["status"]);
+    assert!(said.contains("there is no service nginx in"), "{said}");
+    assert!(said.contains("` removes its drop-in"), "{said}");
+    system.done(&["disable", "nginx"]);
+    assert!(!system.path(DROP_IN).exists());
+}
+
+#[test]
 fn a_name_with_a_backslash_is_one_for_shells_too() {
     let Some(system) = System::new() else { return };
     system.write("lib/systemd/system/my\\x2dserver.service", NGINX_UNIT);
