@@ -393,7 +393,10 @@ fn blocks(services: &[Service]) -> Vec<Block> {
         .map(|service| service.service.as_str())
         .collect();
     let lead = match (services, accelerated.as_slice()) {
-        ([], _) => (Tone::Same, "There is no service here that could be accelerated.".to_owned()),
+        ([], _) => (
+            Tone::Same,
+            "No service is enabled, and neither nginx nor HAProxy is installed as one.".to_owned(),
+        ),
         (_, []) => (Tone::Same, "No service is accelerated.".to_owned()),
         (_, names) => (Tone::Better, format!("Accelerated: {}.", names.join(", "))),
     };

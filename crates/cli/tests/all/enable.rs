@@ -618,6 +618,8 @@ fn a_service_that_is_gone_is_to_be_disabled() {
     assert!(said.contains("` removes its drop-in"), "{said}");
     system.done(&["disable", "nginx"]);
     assert!(!system.path(DROP_IN).exists());
+    let said = system.done(&["status"]);
+    assert!(said.contains("neither nginx nor HAProxy is installed"), "{said}");
 }
 
 #[test]
