@@ -259,8 +259,8 @@ impl Gain {
         matches!(self.answer, Answer::Saves | Answer::Costs)
     }
 
-    /// As text.
-    pub fn blocks(&self) -> Vec<Block> {
+    /// As text; `is_on` tells whether the server could be switched on at the end.
+    pub fn blocks(&self, is_on: bool) -> Vec<Block> {
         let mut blocks = vec![self.lead()];
         if let (Some(on), Some(off)) = (&self.on, &self.off) {
             blocks.push(Block::Table(table(on, off)));
@@ -275,7 +275,10 @@ impl Gain {
             )));
         }
         let end = self.ended_early.map(|end| match end {
-            EarlyEnd::Signal => "It was ended before its time; the server is on.",
+            EarlyEnd::Signal if is_on => "It was ended before its time; the server is on.",
+            EarlyEnd::Signal => {
+                "It was ended before its time; the server is on again by itself after one slice."
+            }
             EarlyEnd::SwitchedByOthers => {
                 "Somebody else has switched the server meanwhile: it was ended, and left as it is."
             }
@@ -411,7 +414,7 @@ mod tests {
     }
 
     fn text(gain: &Gain) -> String {
-        widelane_tables::show(gain.blocks(), &Style { colour: false, width: u16::MAX })
+        widelane_tables::show(gain.blocks(true), &Style { colour: false, width: u16::MAX })
     }
 
     #[test]

@@ -86,15 +86,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let outcome = turns.measure(&plan, &stop, &mut progress);
     let restored = turns.restore();
     progress.finish();
+    // Before anything that may fail, and hide that the server is still off.
+    if let Err(error) = &restored {
+        output::complain(error);
+    }
     let (slices, end) = outcome?;
     let gain = Gain::new(name, &plan, slices, end);
     if args.json {
         output::print_untrusted(&serde_json::to_string_pretty(&gain)?)?;
     } else {
-        output::print(&widelane_tables::show(gain.blocks(), &output::style()))?;
+        output::print(&widelane_tables::show(gain.blocks(restored.is_ok()), &output::style()))?;
     }
-    restored?;
-    Ok(if gain.is_answer() { ExitCode::SUCCESS } else { NO_ANSWER.into() })
+    Ok(match (restored, gain.is_answer()) {
+        (Err(_), _) => ExitCode::FAILURE,
+        (Ok(()), true) => ExitCode::SUCCESS,
+        (Ok(()), false) => NO_ANSWER.into(),
+    })
 }
 
 /// The only program of which processes are accelerated, beside lane processes.
