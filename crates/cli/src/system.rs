@@ -82,15 +82,24 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Has signals set a flag. A second SIGINT, as by Ctrl-C, ends the process at once. A second
-/// SIGTERM does not: `timeout` sends it twice, to the process and to its group.
+/// SIGTERM does not: `timeout` sends it twice, to the process and to its group. A signal that whoever
+/// started this process has it ignore, as `nohup` does, stays ignored.
 pub fn set_on_signals(flag: &Arc<AtomicBool>, signals: &[c_int]) -> io::Result<()> {
-    for &signal in signals {
+    let ignored = ignored_signals();
+    for &signal in signals.iter().filter(|signal| ignored >> (**signal - 1) & 1 == 0) {
         if signal == SIGINT {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(flag))?;
         }
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
     Ok(())
+}
+
+/// The signals that this process ignores, one bit each; none where there is no `/proc`.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// A word as a shell takes it.

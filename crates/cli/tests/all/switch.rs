@@ -266,6 +266,25 @@ fn a_measurement_that_is_ended_leaves_the_server_on() {
     assert!(left < 4_000_000_000, "it is on again by itself after {left} ns");
 }
 
+/// As `nohup` starts it.
+#[test]
+fn a_signal_that_was_ignored_stays_ignored() {
+    let place = Place::new();
+    let server = place.start("server");
+    let inner = place.command(&["gain", "server", "--slice", "1s", "--for", "1m"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    let mut gain = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let send = |signal| kill(Pid::from_raw(gain.id() as i32), signal).unwrap();
+    wait_until(|| is_off(server.word()));
+    send(Signal::SIGHUP);
+    wait_until(|| !is_off(server.word()));
+    wait_until(|| is_off(server.word()));
+    send(Signal::SIGTERM);
+    assert_eq!((gain.wait().unwrap().code(), server.word()), (Some(3), 0));
+}
+
 #[test]
 fn a_measurement_ends_where_somebody_else_switches() {
     let place = Place::new();
