@@ -145,6 +145,20 @@ fn prefixes_that_would_end_up_elsewhere_are_refused() {
 }
 
 #[test]
+fn a_link_in_the_way_is_not_followed() {
+    let (archive, here) = (Archive::new(), tempfile::tempdir().unwrap());
+    let other = here.path().join("other");
+    fs::write(&other, "kept").unwrap();
+    let programs = here.path().join("usr/local/bin");
+    fs::create_dir_all(&programs).unwrap();
+    symlink(&other, programs.join("widelane.new")).unwrap();
+    let (done, said) = archive.install(here.path(), &["--root", here.path().to_str().unwrap()]);
+    assert!(done, "{said}");
+    assert_eq!(fs::read_to_string(other).unwrap(), "kept");
+    assert!(!programs.join("widelane").is_symlink());
+}
+
+#[test]
 fn nothing_is_removed_while_a_service_cannot_be_disabled() {
     let Some(system) = System::new() else { return };
     let (archive, root) = (Archive::new(), system.directory.path());
