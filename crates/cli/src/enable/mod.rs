@@ -10,7 +10,7 @@ mod unit;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail};
 use widelane_cpu::policy::{Inputs, Reader};
@@ -119,7 +119,9 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
         ))?;
     }
     let writers = remark_on_writers(&root, name, &unit, &libraries);
-    for remark in unit.remarks(&root, &libraries.runtime).into_iter().chain(writers) {
+    let replaced = unit.remark_on_manager(&environment_of_manager(&root));
+    let remarks = unit.remarks(&root, &libraries.runtime).into_iter();
+    for remark in remarks.chain(writers).chain(replaced) {
         output::print(&remark)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -216,11 +218,21 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path, name: &str) -> anyhow::Resu
 fn has_unread_files(name: &str) -> bool {
     let instances = if name.ends_with('@') { "*" } else { "" };
     let mut show = Command::new("systemctl");
-    show.args(["show", "--property=NeedDaemonReload", "--value"]);
+    show.args(["show", "--property=NeedDaemonReload", "--value"]).stderr(Stdio::null());
     // Where it cannot be asked, it is told of changes only.
     let shown = show.arg(format!("{name}{instances}.service")).output();
     let shown = shown.map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&shown).lines().any(|line| line == "yes")
+}
+
+/// What systemd gives to all services, a variable on each line; nothing where it cannot be asked.
+fn environment_of_manager(root: &Path) -> String {
+    if root != Path::new("/") {
+        return String::new();
+    }
+    let shown = Command::new("systemctl").arg("show-environment").stderr(Stdio::null()).output();
+    let shown = shown.map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&shown).into_owned()
 }
 
 /// Has systemd read the files; false if it does not.

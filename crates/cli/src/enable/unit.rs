@@ -322,6 +322,19 @@ impl Unit {
         remarks.chain(ended).chain(filtered).chain(confined).chain(costly).collect()
     }
 
+    /// What is left to do where the drop-in replaces what systemd preloads into all services, by
+    /// the environment that it gives to them.
+    pub fn remark_on_manager(&self, environment: &str) -> Option<String> {
+        let preload = environment.lines().find_map(|line| line.strip_prefix("LD_PRELOAD="))?;
+        (self.preload.is_none() && !preload.is_empty()).then(|| {
+            format!(
+                "systemd preloads {preload} into all services, in whose place {} gets widelane: to \
+                 keep both, set {PRELOAD} to it in the unit, too, and call this again",
+                self.name
+            )
+        })
+    }
+
     /// Which of [`PROCESS_PER_CONNECTION`] it is, if it is one.
     fn server_that_loses(&self) -> Option<&'static str> {
         let server = self.name.split('@').next().unwrap_or_default();

@@ -507,6 +507,17 @@ fn a_filter_that_would_end_the_server_is_told() {
 }
 
 #[test]
+fn what_systemd_preloads_into_all_services_is_told() {
+    let environment = "LANG=C\nLD_PRELOAD=/usr/lib/libjemalloc.so\n";
+    let unit = System::new(UNIT).find().unwrap();
+    let remark = unit.remark_on_manager(environment).unwrap();
+    assert!(remark.starts_with("systemd preloads /usr/lib/libjemalloc.so into all"), "{remark}");
+    assert_eq!(unit.remark_on_manager("LANG=C\nOLD_LD_PRELOAD=x\n"), None);
+    let unit = System::new(&format!("{UNIT}Environment=LD_PRELOAD=/l.so\n")).find().unwrap();
+    assert_eq!(unit.remark_on_manager(environment), None);
+}
+
+#[test]
 fn numbers_of_its_own_cost_the_counters() {
     let unit = System::new(&format!("{UNIT}PrivatePIDs=yes\nProtectSystem=strict\n"));
     let remarks = unit.remarks();
