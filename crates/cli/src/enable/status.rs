@@ -29,7 +29,7 @@ pub struct StatusArgs {
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
     /// Directory of counters; by default all in which `widelane run` and `enable` put them
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "root")]
     counters_dir: Option<PathBuf>,
 }
 

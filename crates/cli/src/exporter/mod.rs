@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     counters_dir: Option<PathBuf>,
     /// Prints the metrics once and ends
-    #[arg(long)]
+    #[arg(long, conflicts_with = "listen")]
     once: bool,
 }
 

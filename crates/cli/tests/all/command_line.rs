@@ -256,6 +256,8 @@ fn a_negative_value_is_told_what_is_allowed() {
     for (arguments, expected) in [
         (&["top", "--interval", "-1"][..], "seconds between 0.05 and 600"),
         (&["run", "--wait-max", "-1ms", "--", "true"], "a time up to 10ms"),
+        (&["exporter", "--once", "--listen", "[::1]:1"], "cannot be used with"),
+        (&["status", "--root", "/", "--counters-dir", "/"], "cannot be used with"),
         (&["off", "--for", "-1m"], "is no time in us, ms, s, m or h, such as"),
     ] {
         let text = stderr(&widelane(arguments).code(2));
