@@ -115,8 +115,8 @@ fn find_one(directories: &[PathBuf], names: &[&str]) -> anyhow::Result<PathBuf> 
         let places: Vec<String> =
             directories.iter().map(|directory| directory.display().to_string()).collect();
         format!(
-            "{} is missing in {}; run `cargo build --release`, or set {DIRECTORY_VARIABLE} to \
-                 the directory that has it",
+            "{} is missing in {}; install widelane again, or set {DIRECTORY_VARIABLE} to the \
+             directory that has it",
             names.join(" or "),
             places.join(" and ")
         )
