@@ -95,7 +95,7 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     if let Some(user) = policy.lane_user.filter(|_| !unit.starts_as_root()) {
         bail!(
             "only root can have the lane process run as {user}, and {name} does not start as root; \
-             name no user for it (--lane-user, or lane_user in the policy file)"
+             remove --lane-user, or lane_user from the policy file"
         );
     }
     let libraries = Libraries::find_below(&root)?;
@@ -113,8 +113,8 @@ pub fn enable(args: &EnableArgs) -> anyhow::Result<ExitCode> {
     }
     if fitness == Fitness::PassesOn {
         output::print(&format!(
-            "{} is not linked with OpenSSL 3 or later itself; what it starts or loads is \
-             accelerated if it is, and then `widelane status` tells",
+            "{} does not link OpenSSL 3 or later itself. Servers that it starts, and OpenSSL if it \
+             loads it later, are accelerated; `widelane status` shows whether that has happened.",
             unit.program.display()
         ))?;
     }

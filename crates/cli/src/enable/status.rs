@@ -306,10 +306,9 @@ impl Service {
             )),
             (0, _) => Some(format!("`systemctl start {unit}` starts it")),
             (all, 0) if self.processes_without == all => Some(format!(
-                "`systemctl restart {unit}`; if it was started again since it was enabled, \
-                 something keeps LD_PRELOAD or the libraries from it (a wrapper, AppArmor): \
-                 `journalctl -u {unit} | grep -e widelane -e ld.so`, \
-                 docs/operate/troubleshooting.md"
+                "`systemctl restart {unit}`; if you have done so since `enable`, a wrapper or \
+                 AppArmor keeps LD_PRELOAD or the libraries from it: look at `journalctl -u {unit} \
+                 | grep -e widelane -e ld.so` and docs/operate/troubleshooting.md"
             )),
             (_, 0) if !can_count && self.processes_without == 0 => {
                 Some("nothing more is known of it, as PrivatePIDs= keeps it from counters".into())
@@ -498,7 +497,7 @@ mod tests {
         install(openssl, &program);
         fs::copy(any_library(), &library).unwrap();
         for (preload, expected) in [
-            (None, ["systemctl restart server", "something keeps LD_PRELOAD"]),
+            (None, ["systemctl restart server", "AppArmor keeps LD_PRELOAD"]),
             (Some(&*library), ["no handshake came to it yet", "journalctl -u server"]),
         ] {
             let mut server = start(&program, preload);

@@ -127,7 +127,7 @@ impl Unit {
         }
         if let Some(path) = &unit.unset_by {
             bail!(
-                "{} takes {PRELOAD} out of the environment, by which widelane is loaded",
+                "{} unsets {PRELOAD}, which loads widelane; take it out of UnsetEnvironment there",
                 path.display()
             );
         }
@@ -229,8 +229,8 @@ impl Unit {
         let has_profile = below(root, &Path::new("etc/apparmor.d").join(&name)).exists();
         let remark = if self.is_program_unknown {
             Some(format!(
-                "Which program {program} is, only systemd knows: `widelane status` tells whether \
-                 it is accelerated when it runs"
+                "Only systemd can resolve {program}; once the service runs, `widelane status` \
+                 shows whether it is accelerated"
             ))
         } else {
             has_profile.then(|| {
@@ -243,7 +243,7 @@ impl Unit {
         let unread = self.environment_files.iter().filter(|file| self.known_file(file).is_none());
         let unread = unread.map(|file| {
             format!(
-                "Which files EnvironmentFile={file} names, only systemd knows: if one of them sets \
+                "Only systemd can resolve EnvironmentFile={file}: if a file that it names sets \
                  {PRELOAD}, widelane is not loaded; set it in the unit instead"
             )
         });
@@ -296,7 +296,7 @@ impl Unit {
                 .to_owned()
         });
         let overridden = self.overridden.iter().map(|which| {
-            format!("{which}, which holds whatever `widelane enable` is told; take it out there")
+            format!("{which} and so overrides what `widelane enable` sets; remove that line")
         });
         let costly = self.server_that_loses().map(|server| {
             format!(
@@ -390,7 +390,7 @@ impl Unit {
                 "SystemCallFilter" => self.filter(&value),
                 "Environment" if value.is_empty() && is_behind_ours(path) => bail!(
                     "{} clears the environment and is read after {FILE_NAME}, so that widelane \
-                     would not be loaded; rename it to something before that",
+                     would not be loaded; give it a name that sorts before {FILE_NAME}",
                     path.display()
                 ),
                 "Environment" if value.is_empty() => self.preload = None,
@@ -521,7 +521,7 @@ impl Unit {
         if is_behind_ours(path) {
             bail!(
                 "{} sets {PRELOAD} and is read after {FILE_NAME}, so that widelane would not be \
-                 loaded; rename it to something before that",
+                 loaded; give it a name that sorts before {FILE_NAME}",
                 path.display()
             );
         }

@@ -127,7 +127,8 @@ fn check(server: &str, processes: &[&Process]) -> anyhow::Result<()> {
     if handshakes == 0 && processes.iter().any(|process| process.counts.jobs() > 0) {
         bail!(
             "the handshakes of {name} are not counted, as it makes them outside of epoll: compare \
-             its CPU time over equal hours instead (docs/operate/ten-minutes.md)"
+             its CPU time over the same hours of two days, one with widelane and one without \
+             (docs/operate/ten-minutes.md)"
         );
     }
     for process in processes {

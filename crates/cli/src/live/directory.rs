@@ -85,7 +85,9 @@ pub fn for_servers(asked: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
         return shared(system).map(Some);
     }
     let Some(directory) = of_user() else {
-        bail!("there is no {SYSTEM_DIRECTORY}, and XDG_RUNTIME_DIR is not set; {REMEDY}");
+        bail!(
+            "there is no {SYSTEM_DIRECTORY}, and XDG_RUNTIME_DIR is not set; give a --counters-dir"
+        );
     };
     fs::create_dir_all(&directory).map_err(|error| cannot_make(&directory, &error))?;
     Ok(Some(directory))
