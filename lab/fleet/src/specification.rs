@@ -78,7 +78,10 @@ pub enum Refusal {
     #[error("another load is under way")]
     Busy,
     /// Its list does not have the server.
-    #[error("{host}:{port} is not on this agent's list ({allowed}); start it with --allow")]
+    #[error(
+        "{host}:{port} is not on this agent's list ({allowed}); start the agent with --allow \
+         {host}:{port}"
+    )]
     Target {
         /// The server.
         host: String,
