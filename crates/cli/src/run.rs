@@ -26,8 +26,9 @@ use crate::{live, output, sigpipe, system};
 ///
 /// The server must use OpenSSL 3 or later (libssl.so.3 or .4) as a shared library, as the nginx and
 /// HAProxy of the distributions do. It keeps its process, arguments, signals and exit status;
-/// programs that it starts are not affected. Wrappers (`taskset`, `sh -c`, a container's entry
-/// script) pass the acceleration on. A program that cannot be accelerated runs unchanged, and one
+/// programs that an accelerated server starts run as usual. A wrapper (`taskset`, `sh -c`, a
+/// container's entry script) is no server, and passes the acceleration on to the one that it
+/// starts. A program that cannot be accelerated runs unchanged, and one
 /// line on standard error says why. For services of systemd there is `widelane enable`. If there is
 /// no such program the exit status is 127, and if it cannot be executed 126.
 #[derive(clap::Args)]

@@ -82,8 +82,8 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Has signals set a flag. A second SIGINT, as by Ctrl-C, ends the process at once. A second
-/// SIGTERM does not: `timeout` sends it twice, to the process and to its group. A signal that whoever
-/// started this process has it ignore, as `nohup` does, stays ignored.
+/// SIGTERM does not: `timeout` sends it twice, to the process and to its group. A signal that is
+/// ignored when this process starts, as under `nohup`, stays ignored.
 pub fn set_on_signals(flag: &Arc<AtomicBool>, signals: &[c_int]) -> io::Result<()> {
     let ignored = ignored_signals();
     for &signal in signals.iter().filter(|signal| ignored >> (**signal - 1) & 1 == 0) {

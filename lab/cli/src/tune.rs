@@ -235,8 +235,8 @@ impl Before {
     }
 }
 
-/// Writes the policy file, or what it is a link to, and before that a copy of the `former` one where
-/// that is kept; returns where the copy is.
+/// Writes the policy file, or what it is a link to, and before that a copy of the `former` one
+/// where that is kept; returns where the copy is.
 fn replace(path: &Path, text: &str, former: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     let keep = |former: &str| {
         let beside = beside(path);
