@@ -28,9 +28,9 @@ use crate::{live, output, sigpipe, system};
 /// HAProxy of the distributions do. It keeps its process, arguments, signals and exit status;
 /// programs that an accelerated server starts run as usual. A wrapper (`taskset`, `sh -c`, a
 /// container's entry script) is no server, and passes the acceleration on to the one that it
-/// starts. A program that cannot be accelerated runs unchanged, and one
-/// line on standard error says why. For services of systemd there is `widelane enable`. If there is
-/// no such program the exit status is 127, and if it cannot be executed 126.
+/// starts. A program that cannot be accelerated runs unchanged, and one line on standard error says
+/// why. For services of systemd there is `widelane enable`. If there is no such program the exit
+/// status is 127, and if it cannot be executed 126.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use nix::unistd::User;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags, access};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use widelane_cpu::Policy;
 use widelane_cpu::policy::{self, Inputs, LaneCpus, Resolved};
@@ -165,14 +165,15 @@ const LINKS_MAX: usize = 40;
 /// new one. A device, a pipe, and the file that standard output or standard error goes to, are
 /// written to as they are.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let written = match stream(path) {
-        Some(stream) => stream.and_then(|mut stream| stream.write_all(text.as_bytes())),
-        None => linked(path).and_then(|target| {
-            let old = target.metadata().ok();
-            let keep_mode =
-                |file: &File| old.map_or(Ok(()), |old| file.set_permissions(old.permissions()));
-            replace(&target, text, keep_mode)
-        }),
+    let written = if let Some(mut stream) = own_stream(path) {
+        stream.write_all(text.as_bytes())
+    } else if is_device(path) {
+        into_device(path, text)
+    } else {
+        linked(path).and_then(|target| {
+            let old = target.metadata().map(|old| old.permissions()).ok();
+            replace(&target, text, old.clone().unwrap_or(Permissions::from_mode(0o644)), old)
+        })
     };
     written.with_context(|| format!("cannot write {}", path.display()))
 }
@@ -180,7 +181,12 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Writes a file of the system in one step that all servers and users may read, whatever the umask
 /// is. A link is replaced: in an image it may lead out of the image.
 pub fn write_for_all(path: &Path, text: &str) -> anyhow::Result<()> {
-    let written = replace(path, text, |file| file.set_permissions(Permissions::from_mode(0o644)));
+    let mode = Permissions::from_mode(0o644);
+    let written = if is_device(path) {
+        into_device(path, text)
+    } else {
+        replace(path, text, mode.clone(), Some(mode))
+    };
     written.map_err(|error| failure("write", path, error))
 }
 
@@ -230,47 +236,64 @@ fn set_mode_of_own(directory: &Path, mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
+/// Puts a file in the place of `path`: with `mode` as far as the umask lets it, then with `exact`.
 fn replace(
     path: &Path,
     text: &str,
-    finish: impl FnOnce(&File) -> io::Result<()>,
+    mode: Permissions,
+    exact: Option<Permissions>,
 ) -> io::Result<()> {
-    tempfile::Builder::new()
+    let mut file = tempfile::Builder::new()
         .prefix(".widelane-")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(directory_of(path))
-        .and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file))
-        .and_then(|file| finish(file.as_file()).map(|()| file))
-        // Otherwise a power failure could leave the new name with an empty file.
-        .and_then(|file| file.as_file().sync_all().map(|()| file))
-        .and_then(|file| file.persist(path).map_err(|error| error.error))
-        .map(drop)
+        .permissions(mode)
+        .tempfile_in(directory_of(path))?;
+    file.write_all(text.as_bytes())?;
+    exact.map_or(Ok(()), |exact| file.as_file().set_permissions(exact))?;
+    // Otherwise a power failure could leave the new name with an empty file.
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
-/// What is written to as it is, if `path` names such a thing: a device, a pipe, or what standard
-/// output or standard error goes to. `/dev/stdout` may lead to a file, whose place must not be
-/// taken while others write to it; nor may that of `/dev/stdout` itself.
-fn stream(path: &Path) -> Option<io::Result<File>> {
-    let named = path.metadata().ok().filter(|named| !named.is_dir())?;
+/// What standard output or standard error goes to, if `path` names it. `/dev/stdout` may lead to a
+/// file, whose place must not be taken while others write to it; nor may that of `/dev/stdout`
+/// itself.
+pub fn own_stream(path: &Path) -> Option<File> {
+    let named = path.metadata().ok()?;
     let of_process =
         [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
-    let own = of_process.into_iter().flatten().map(File::from).find(|own| {
+    of_process.into_iter().flatten().map(File::from).find(|own| {
         own.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (named.dev(), named.ino()))
-    });
-    match own {
-        Some(own) => Some(Ok(own)),
-        None if named.is_file() => None,
-        None => Some(File::options().write(true).open(path)),
-    }
+    })
+}
+
+fn into_device(path: &Path, text: &str) -> io::Result<()> {
+    File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()))
+}
+
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|named| !named.is_file() && !named.is_dir())
 }
 
 /// Whether what is written to `path` is added to what was written there before, as into a pipe.
 pub fn is_stream(path: &Path) -> bool {
-    stream(path).is_some()
+    is_device(path) || own_stream(path).is_some()
 }
 
-/// Where the links lead that a path is made of.
+/// Where a path leads if it is a link.
+///
+/// # Errors
+///
+/// The system does not follow it: it leads in a circle, or somebody else put it into a directory
+/// where all may write (`fs.protected_symlinks`), and it may lead to a file of root's.
 pub fn linked(path: &Path) -> io::Result<PathBuf> {
+    if !path.is_symlink() {
+        return Ok(path.to_owned());
+    }
+    match path.metadata() {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     Ok(way(Path::new("/"), &std::path::absolute(path)?).0)
 }
 
@@ -279,8 +302,8 @@ pub fn obstacle_to_write(path: &Path) -> Option<String> {
     if path.is_dir() {
         return Some("it is a directory".to_owned());
     }
-    if let Some(stream) = stream(path) {
-        return stream.err().map(|error| error.to_string());
+    if is_stream(path) {
+        return access(path, Access::WRITE_OK).err().map(|error| error.to_string());
     }
     let target = match linked(path) {
         Ok(target) => target,
@@ -388,6 +411,42 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(fs::read_to_string(&target).unwrap(), "again");
         assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_device_stays_one() {
+        write(Path::new("/dev/null"), "text").unwrap();
+        write_for_all(Path::new("/dev/null"), "text").unwrap();
+        assert!(is_device(Path::new("/dev/null")));
+        assert!(write_for_all(Path::new("/dev/full"), "text").is_err());
+    }
+
+    #[test]
+    fn what_the_system_would_not_follow_is_not_written() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (place.path().join("first"), place.path().join("second"));
+        symlink(&second, &first).unwrap();
+        symlink(&first, &second).unwrap();
+        write(&first, "").unwrap_err();
+        assert!(obstacle_to_write(&first).is_some());
+        let protected = fs::read_to_string("/proc/sys/fs/protected_symlinks").unwrap_or_default();
+        if protected.trim() != "1" || !rustix::process::geteuid().is_root() {
+            return;
+        }
+        // As in /tmp, where others may put links.
+        let (all, target) = (place.path().join("all"), place.path().join("target"));
+        make_directory(&all, 0o1777).unwrap();
+        let planted = all.join("results");
+        symlink(&target, &planted).unwrap();
+        std::os::unix::fs::lchown(&planted, Some(65_534), None).unwrap();
+        for exists in [false, true] {
+            if exists {
+                fs::write(&target, "kept").unwrap();
+            }
+            write(&planted, "new").unwrap_err();
+            assert!(obstacle_to_write(&planted).is_some());
+        }
+        assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use widelane_cpu::policy::{Inputs, Reader};
 use widelane_cpu::{Policy, policy};
 
 pub use self::status::{StatusArgs, status};
+pub use self::unit::own_name;
 
 use self::drop_in::DropIn;
 use self::files::Plan;
@@ -197,7 +198,7 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path, name: &str) -> anyhow::Resu
     if !dry_run {
         plan.carry_out()?;
         // An earlier call may have ended between its changes and this.
-        has_changed |= has_systemd && has_unread_files(name);
+        has_changed |= has_systemd && is_drop_in_unread(root, name);
         // Before anything is printed, which may fail.
         is_told = !has_systemd || !has_changed || tell_systemd();
     }
@@ -214,15 +215,19 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path, name: &str) -> anyhow::Resu
     Ok(has_changed)
 }
 
-/// Whether files of a service, or of instances of a template, have changed since systemd read them.
-fn has_unread_files(name: &str) -> bool {
+/// Whether our drop-in for a service, or for instances of a template, has changed since systemd read
+/// it. What others have changed meanwhile may be half done, and waits for them.
+fn is_drop_in_unread(root: &Path, name: &str) -> bool {
     let instances = if name.ends_with('@') { "*" } else { "" };
     let mut show = Command::new("systemctl");
-    show.args(["show", "--property=NeedDaemonReload", "--value"]).stderr(Stdio::null());
+    show.args(["show", "--property=NeedDaemonReload,DropInPaths"]).stderr(Stdio::null());
     // Where it cannot be asked, it is told of changes only.
     let shown = show.arg(format!("{name}{instances}.service")).output();
     let shown = shown.map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&shown).lines().any(|line| line == "yes")
+    let shown = String::from_utf8_lossy(&shown);
+    let is_known = shown.contains(&format!("/{name}.service.d/{}", drop_in::FILE_NAME));
+    shown.lines().any(|line| line == "NeedDaemonReload=yes")
+        && (is_known || files::is_enabled(root, name))
 }
 
 /// What systemd gives to all services, a variable on each line; nothing where it cannot be asked.

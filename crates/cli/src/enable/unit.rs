@@ -103,6 +103,15 @@ const HIDING: [(&str, &[&str]); 2] =
 /// What lets confined services map their counters, as seen from the directory of the libraries.
 const SELINUX_MODULE: &str = "../../share/widelane/widelane.cil";
 
+/// What becomes of a system call that a filter denies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Denial {
+    /// It fails.
+    Fails,
+    /// It ends the process, unless the unit says otherwise of all calls.
+    Ends,
+}
+
 impl Unit {
     /// Reads a service's unit and all drop-ins but ours.
     pub fn find(root: &Path, name: &str) -> anyhow::Result<Self> {
@@ -280,9 +289,13 @@ impl Unit {
                  `widelane top` can show it"
             )
         });
-        let ended = [("@memlock", "mlock"), ("@timer", "timerfd_create")];
-        let ended = ended.into_iter().filter(|(group, call)| self.is_denied(group, call));
-        let ended: Vec<&str> = ended.map(|(_, call)| call).collect();
+        let needed =
+            [("@memlock", ["mlock", "mlock2"]), ("@timer", ["timerfd_create", "timerfd_settime"])];
+        let is_ended = |(group, calls): &(&str, [&str; 2])| {
+            calls.iter().any(|call| self.denial(group, call) == Some(Denial::Ends))
+        };
+        let ended = needed.into_iter().filter(is_ended);
+        let ended: Vec<&str> = ended.map(|(group, _)| group).collect();
         let ended = (!ended.is_empty()).then(|| {
             format!(
                 "SystemCallFilter= keeps it from calls that our libraries make, at which the \
@@ -290,7 +303,7 @@ impl Unit {
                 ended.join(" and ")
             )
         });
-        let filtered = self.is_denied("@resources", "sched_setaffinity").then(|| {
+        let filtered = self.denial("@resources", "sched_setaffinity").map(|_| {
             "SystemCallFilter= keeps it from @resources: a lane process (--lane-cpus), and \
              HAProxy's ssl-mode-async, need sched_setaffinity and sched_setscheduler of these"
                 .to_owned()
@@ -328,9 +341,10 @@ impl Unit {
         let preload = environment.lines().find_map(|line| line.strip_prefix("LD_PRELOAD="))?;
         (self.preload.is_none() && !preload.is_empty()).then(|| {
             format!(
-                "systemd preloads {preload} into all services, in whose place {} gets widelane: to \
-                 keep both, set {PRELOAD} to it in the unit, too, and call this again",
-                self.name
+                "systemd preloads {preload} into all services, which the drop-in replaces for \
+                 {name}: to keep it, add Environment={PRELOAD}={preload} to the unit and run \
+                 `widelane enable {name}` again",
+                name = self.name
             )
         })
     }
@@ -483,19 +497,23 @@ impl Unit {
         }
     }
 
-    /// Whether filters keep it from a system call of a group that `@system-service` has: the last
-    /// list that names it decides, and what none names is denied if the first list allows.
-    fn is_denied(&self, group: &str, call: &str) -> bool {
-        // What a denied call answers stands behind a colon.
-        let names_it = |word: &String| {
+    /// How filters keep it from a system call of a group that `@system-service` has, if they do: the
+    /// last list that names it decides, and what none names is denied if the first list allows.
+    fn denial(&self, group: &str, call: &str) -> Option<Denial> {
+        // What the call fails with stands behind a colon.
+        let names_it = |word: &&String| {
             let word = word.split(':').next().unwrap_or_default();
             [group, call, "@system-service"].contains(&word)
         };
-        let lists = self.filters.iter().rev();
-        let named =
-            lists.filter(|(_, words)| words.iter().any(names_it)).map(|(denies, _)| *denies);
-        let by_default = self.filters.first().is_some_and(|(denies, _)| !denies);
-        named.into_iter().next().unwrap_or(by_default)
+        let decides = |(denies, words): &(bool, Vec<String>)| {
+            words.iter().find(names_it).map(|word| (*denies, word.contains(':')))
+        };
+        match self.filters.iter().rev().find_map(decides) {
+            Some((false, _)) => None,
+            Some((true, true)) => Some(Denial::Fails),
+            Some((true, false)) => Some(Denial::Ends),
+            None => self.filters.first().filter(|(denies, _)| !denies).map(|_| Denial::Ends),
+        }
     }
 
     fn set_program(&mut self, name: &str, command: &str) {

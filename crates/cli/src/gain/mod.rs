@@ -66,19 +66,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(args.time, args.slice).map_err(WrongUsage)?;
     let directories = Directories::asked_or_usual(args.counters_dir.as_deref())?;
     let survey = Survey::take(&directories);
-    let (server, chosen) = match &args.server {
+    let chosen = match &args.server {
         Some(server) => {
             let pids: Vec<u32> = survey.pids().collect();
-            (server.clone(), Chosen::new(std::slice::from_ref(server), &pids))
+            Chosen::new(std::slice::from_ref(server), &pids)
         }
-        None => {
-            let program = only_program(&survey)?;
-            let chosen = Chosen::program(&program);
-            (program, chosen)
-        }
+        None => Chosen::program(&only_program(&survey)?),
     };
     let processes = chosen.find(&survey, &directories)?;
-    check(&server, &processes)?;
+    check(&processes)?;
     let name = processes[0].command.clone();
     let stop = system::stop_on_signals()?;
     let mut turns = Turns { directories, chosen, own: vec![ON], known: BTreeSet::new() };
@@ -118,10 +114,13 @@ fn only_program(survey: &Survey) -> anyhow::Result<String> {
 }
 
 /// Refuses what cannot be measured.
-fn check(server: &str, processes: &[&Process]) -> anyhow::Result<()> {
+fn check(processes: &[&Process]) -> anyhow::Result<()> {
     let name = &processes[0].command;
-    if processes.iter().any(|process| process.off.is_some()) {
-        bail!("{name} is switched off: `widelane on {}` first", system::in_shell(server));
+    let off = processes.iter().filter(|process| process.off.is_some());
+    // By numbers: a name may be that of a service, too, which has only some of them.
+    let off: String = off.map(|process| format!(" {}", process.pid)).collect();
+    if !off.is_empty() {
+        bail!("{name} is switched off: `widelane on{off}` first");
     }
     let handshakes: u64 = processes.iter().map(|process| process.counts.handshakes).sum();
     if handshakes == 0 && processes.iter().any(|process| process.counts.jobs() > 0) {

@@ -124,7 +124,8 @@ pub fn is_in_unit(groups: &str, service: &str) -> bool {
         Some(unit) if service.ends_with('@') => unit.starts_with(service),
         unit => unit == Some(service),
     };
-    let is_above_units = |part: &str| part.is_empty() || part.ends_with(".slice");
+    // Whoever has another root of control groups sees those of others by `..`.
+    let is_above_units = |part: &str| part.is_empty() || part == ".." || part.ends_with(".slice");
     let units = groups
         .lines()
         // Names of units may have colons.
@@ -208,6 +209,7 @@ mod tests {
     fn a_process_of_a_service_is_told_by_its_control_group() {
         let unit = "apache2";
         assert!(is_in_unit("0::/system.slice/apache2.service\n", unit));
+        assert!(is_in_unit("0::/../../system.slice/apache2.service\n", unit));
         assert!(is_in_unit("1:name=systemd:/system.slice/apache2.service/sub\n0::/\n", unit));
         assert!(is_in_unit("0::/system.slice/web:1.service\n", "web:1"));
         for other in ["", "0::/", "0::/system.slice/xapache2.service", "0::/apache2.service.d"] {

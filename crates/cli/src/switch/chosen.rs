@@ -1,7 +1,9 @@
 //! Which processes are meant, by names of services and programs and by numbers of processes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use crate::enable;
 use crate::live::{self, Directories, NAME_BYTES, Process, Skipped, State, Survey, command_of};
 
 /// Names and numbers; all accelerated processes where there are none.
@@ -39,11 +41,17 @@ impl Chosen {
 
     fn with(words: &[String], found: &[u32], groups: fn(u32) -> Option<String>) -> Self {
         let groups_found: Vec<String> = found.iter().filter_map(|pid| groups(*pid)).collect();
+        // Control groups have the first of several names, such as mariadb of mysql.
+        let own_name = |name: &str| {
+            let own = enable::own_name(Path::new("/"), name);
+            own.unwrap_or_else(|| name.to_owned())
+        };
         let service = |word: &String| match word.strip_suffix(".service") {
-            Some(service) => Some(service.to_owned()),
+            Some(service) => Some(own_name(service)),
             None => {
-                let is_service = groups_found.iter().any(|groups| live::is_in_unit(groups, word));
-                is_service.then(|| word.clone())
+                let own = own_name(word);
+                let is_service = groups_found.iter().any(|groups| live::is_in_unit(groups, &own));
+                is_service.then_some(own)
             }
         };
         let word = |word| Word { given: String::clone(word), service: service(word) };

@@ -287,6 +287,9 @@ fn read(path: &Path, reader: Reader, remedy: &'static str) -> Result<Policy, Pol
     if metadata.file_type().is_fifo() {
         return Err(unreadable(io::ErrorKind::NotSeekable.into()));
     }
+    if metadata.is_dir() {
+        return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+    }
     if let Some(flaw) = flaw(&metadata, reader) {
         return Err(PolicyError::Untrusted { path: path.to_owned(), flaw });
     }

@@ -494,10 +494,14 @@ fn what_a_filter_keeps_from_it_is_told() {
 #[test]
 fn a_filter_that_would_end_the_server_is_told() {
     for (filter, expected) in [
-        ("@basic-io @network-io @resources", Some("allow mlock and timerfd_create")),
-        ("@basic-io @resources mlock", Some("allow timerfd_create")),
+        ("@basic-io @network-io @resources", Some("allow @memlock and @timer")),
+        ("@basic-io @resources @memlock", Some("allow @timer")),
+        // A worker that takes over memory of its parent's locks it by `mlock2`.
+        ("@basic-io @resources @timer mlock", Some("allow @memlock")),
         ("@basic-io @resources @memlock @timer", None),
-        ("~@memlock:EPERM @clock", Some("allow mlock")),
+        ("~@memlock @clock", Some("allow @memlock")),
+        ("~@memlock:EPERM @clock", None),
+        ("@system-service\nSystemCallFilter=~timerfd_settime", Some("allow @timer")),
         ("~@clock", None),
     ] {
         let remarks = System::new(&format!("{UNIT}SystemCallFilter={filter}\n")).remarks();
