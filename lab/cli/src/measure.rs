@@ -12,7 +12,7 @@ use widelane_bench::Observer;
 use widelane_bench::accounting::{self, Busiest};
 use widelane_bench::programs::Programs;
 use widelane_cli::libraries::Libraries;
-use widelane_cli::output;
+use widelane_cli::output::{self, ReaderGone};
 use widelane_cli::system::{self, write};
 use widelane_cpu::policy;
 use widelane_host::programs;
@@ -51,9 +51,12 @@ pub fn tell(results: &Results, json: Option<&Path>, html: Option<&Path>) -> anyh
 
 /// All errors as one, each on a line of its own.
 pub fn all(outcomes: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let mut errors = outcomes.into_iter().filter_map(Result::err);
-    let Some(first) = errors.next() else { return Ok(()) };
-    let rest: String = errors.map(|error| format!("\n{error:#}")).collect();
+    let errors = outcomes.into_iter().filter_map(Result::err);
+    // That nobody reads any more is told by the exit status, if nothing else went wrong.
+    let (gone, wrong): (Vec<_>, Vec<_>) = errors.partition(|error| error.is::<ReaderGone>());
+    let mut wrong = wrong.into_iter();
+    let Some(first) = wrong.next() else { return gone.into_iter().next().map_or(Ok(()), Err) };
+    let rest: String = wrong.map(|error| format!("\n{error:#}")).collect();
     if rest.is_empty() { Err(first) } else { bail!("{first:#}{rest}") }
 }
 

@@ -134,7 +134,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = file::render(&record, &verdict, before.as_ref().map(|before| &before.policy));
     let is_changed = matches!(verdict.decision, Decision::Change { .. });
     // What somebody has written by hand has comments, which the new file lacks.
-    let keeps = |before: &&Before| is_changed || !file::is_ours(&before.text);
+    // A copy that has such comments stays, too.
+    let is_own = |text: &str| !file::is_ours(text);
+    let has_own_copy = fs::read_to_string(beside(args.file())).is_ok_and(|copy| is_own(&copy));
+    let keeps = |before: &&Before| is_own(&before.text) || is_changed && !has_own_copy;
     let former = before.as_ref().filter(keeps).map(|before| before.text.as_str());
     let replaced = match text.as_ref().filter(|_| writes) {
         Some(text) => replace(args.file(), text, former),
@@ -195,10 +198,12 @@ fn ending(
 
 /// Finds out before anything is measured whether `path` can be written.
 fn may_write(path: &Path) -> anyhow::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new("."));
-    let tried = system::make_directory_for_all(directory);
-    let tried = tried.and_then(|()| tempfile::tempfile_in(directory));
+    let tried = system::linked(path).and_then(|target| {
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new("."));
+        system::make_directory_for_all(directory)?;
+        tempfile::tempfile_in(directory)
+    });
     tried.map(drop).with_context(|| {
         format!(
             "cannot write {}; name another file with --file, or only look with --dry-run",
@@ -242,7 +247,8 @@ fn replace(path: &Path, text: &str, former: Option<&str>) -> anyhow::Result<Opti
         let beside = beside(path);
         system::write_for_all(&beside, former).map(|()| beside)
     };
-    let copy = former.map(keep).transpose()?;
+    // What was empty, such as /dev/null, is not kept.
+    let copy = former.filter(|former| !former.is_empty()).map(keep).transpose()?;
     system::write_for_all(&system::linked(path)?, text)?;
     Ok(copy)
 }

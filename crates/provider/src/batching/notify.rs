@@ -80,8 +80,7 @@ impl Signal {
         let entered = self.line.entered.load(Ordering::Relaxed);
         if self.callback.is_none() && self.line.event.get().is_none() {
             if entered {
-                // By a job that had a callback: the wait context has no descriptor of ours, and
-                // takes none for an entry that it has.
+                // By a job that had a callback: our entry has no descriptor, and gets none later.
                 return false;
             }
             let Some(event) = new_event() else { return false };

@@ -94,7 +94,7 @@ fn wipes_reach_as_deep_as_the_work_before_them() {
         works.sort_unstable();
         wipes.sort_unstable();
         while let Some((depth, work)) = works.pop() {
-            pairs += 1;
+            pairs += usize::from(function.name.contains("widelane_crypto"));
             let wiped = if wipes.len() > works.len() { wipes.pop() } else { wipes.last().copied() };
             assert!(
                 wiped.is_some_and(|wiped| wiped >= depth),

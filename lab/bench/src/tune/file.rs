@@ -90,9 +90,10 @@ pub fn render(record: &Record, verdict: &Verdict, before: Option<&Policy>) -> Op
 /// What a file of ours begins with.
 const WRITTEN: &str = "# Written by `widelane tune`";
 
-/// Whether the text of a policy file is ours, so that nothing is lost with its comments.
+/// Whether all comments of a policy file are ours, which stand at its beginning.
 pub fn is_ours(text: &str) -> bool {
-    text.starts_with(WRITTEN)
+    let mut behind = text.lines().skip_while(|line| line.starts_with('#'));
+    text.starts_with(WRITTEN) && behind.all(|line| !line.contains('#'))
 }
 
 /// The policy with the other settings of the former file: how long operations wait, which user

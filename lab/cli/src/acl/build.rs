@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde::Serialize;
 use widelane_classify::build::{Account, GroupAccount};
 use widelane_classify::{Limits, build};
-use widelane_cli::output;
+use widelane_cli::{output, system};
 
 use super::input::{self, Format};
 use crate::targets::WrittenFile;
@@ -82,7 +82,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot build a table of {}", args.rules.display()))?;
     let elapsed = began.elapsed().as_secs_f64();
     if let Some(path) = &args.output {
-        table.save(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let written = match system::own_stream(path) {
+            Some(mut stream) => table.write(&mut stream),
+            None => system::linked(path).and_then(|path| table.save(&path)),
+        };
+        written.with_context(|| format!("cannot write {}", path.display()))?;
     }
     let rules = set.rules.len();
     output::print(&match args.json {

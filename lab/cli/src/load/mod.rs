@@ -191,7 +191,7 @@ fn listed<T: FromStr<Err = UnknownName>>(text: &str) -> Result<Weighted<T>, Stri
 
 fn groups_help() -> String {
     let names = Group::ALL.map(Group::name).join(", ");
-    format!("Key-exchange groups, those with ML-KEM in TLS 1.3 only: {names}")
+    format!("Key-exchange groups: {names}; those with ML-KEM are for TLS 1.3 only")
 }
 
 fn protocols(text: &str) -> Result<Weighted<Option<String>>, String> {

@@ -93,7 +93,7 @@ fn a_short_run_measures_and_never_guesses() {
     for _ in 0..2 {
         let text = stdout(&tune(&arguments).success());
         assert!(text.contains("do this work alike: file stays"), "{text}");
-        // Comments are not lost, whatever comes behind.
+        // What tune has written does not take its place.
         assert_eq!(fs::read_to_string(&beside).unwrap(), own);
     }
     let kept = fs::read_to_string(&file).unwrap();

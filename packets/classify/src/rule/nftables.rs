@@ -222,7 +222,7 @@ fn rule(cursor: &mut Cursor<'_>, bytes: &mut Option<usize>) -> Result<Vec<Rule>,
             // not always list that.
             "tcp" => {
                 let tcp = Match::exact(6, 1);
-                if fields[4].iter().any(|of| *of != tcp) {
+                if !fields[4].is_empty() && !fields[4].contains(&tcp) {
                     let wanted = "icmp or icmpx, as the rule is not for TCP alone";
                     return Err(cursor.expected(wanted));
                 }
@@ -401,15 +401,15 @@ bytes 0 accept comment \"dns back\"
 
     #[test]
     fn a_reset_is_for_tcp_alone() {
-        for rule in ["ip saddr 10.0.0.1", "meta l4proto tcp", "tcp dport 22"] {
+        for rule in
+            ["ip saddr 10.0.0.1", "meta l4proto tcp", "meta l4proto { udp, tcp }", "tcp dport 22"]
+        {
             let set = one("ip", &format!("{rule} reject with tcp reset")).unwrap();
             let protocols: Vec<Match> = set.rules.iter().map(|rule| rule.matches[4]).collect();
             assert_eq!(protocols, [Match::exact(6, 1)], "{rule}");
         }
-        for rule in ["udp dport 53", "meta l4proto { udp, tcp }"] {
-            let error = one("ip", &format!("{rule} reject with tcp reset")).unwrap_err();
-            assert!(error.contains(": expected icmp or icmpx"), "{rule}: {error}");
-        }
+        let error = one("ip", "udp dport 53 reject with tcp reset").unwrap_err();
+        assert!(error.contains(": expected icmp or icmpx"), "{error}");
     }
 
     #[test]

@@ -183,12 +183,13 @@ impl Table {
     ///
     /// If the directory or the file cannot be written to; the old file is as it was then.
     pub fn save(&self, path: &Path) -> io::Result<()> {
-        let target = if path.is_symlink() { &fs::canonicalize(path)? } else { path };
-        let old = fs::metadata(target).ok();
+        let old = fs::metadata(path).ok();
         if old.as_ref().is_some_and(|old| !old.is_file()) {
             // Such as a pipe, whose place must not be taken.
-            return self.write_to(&File::options().write(true).open(target)?);
+            return self.write_to(&File::options().write(true).open(path)?);
         }
+        let is_link = old.is_some() && path.is_symlink();
+        let target = if is_link { &fs::canonicalize(path)? } else { path };
         let (beside, file) = create_beside(target)?;
         let written = self
             .write_to(&file)
