@@ -215,8 +215,8 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path, name: &str) -> anyhow::Resu
     Ok(has_changed)
 }
 
-/// Whether our drop-in for a service, or for instances of a template, has changed since systemd read
-/// it. What others have changed meanwhile may be half done, and waits for them.
+/// Whether our drop-in for a service, or for instances of a template, has changed since systemd
+/// read it. What others have changed meanwhile may be half done, and waits for them.
 fn is_drop_in_unread(root: &Path, name: &str) -> bool {
     let instances = if name.ends_with('@') { "*" } else { "" };
     let mut show = Command::new("systemctl");

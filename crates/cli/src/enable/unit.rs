@@ -497,8 +497,8 @@ impl Unit {
         }
     }
 
-    /// How filters keep it from a system call of a group that `@system-service` has, if they do: the
-    /// last list that names it decides, and what none names is denied if the first list allows.
+    /// How filters keep it from a system call of a group that `@system-service` has, if they do:
+    /// the last list that names it decides, and what none names is denied if the first list allows.
     fn denial(&self, group: &str, call: &str) -> Option<Denial> {
         // What the call fails with stands behind a colon.
         let names_it = |word: &&String| {
