@@ -329,7 +329,7 @@ pub fn why_no_directory(path: &Path) -> Option<String> {
 }
 
 /// The directory that a path is in.
-fn directory_of(path: &Path) -> &Path {
+pub fn directory_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }

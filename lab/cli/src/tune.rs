@@ -133,11 +133,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let text = file::render(&record, &verdict, before.as_ref().map(|before| &before.policy));
     let is_changed = matches!(verdict.decision, Decision::Change { .. });
-    // What somebody has written by hand has comments, which the new file lacks.
-    // A copy that has such comments stays, too.
+    // What somebody has written by hand has comments, which the new file lacks; a copy that has
+    // such comments stays.
     let is_own = |text: &str| !file::is_ours(text);
-    let has_own_copy = fs::read_to_string(beside(args.file())).is_ok_and(|copy| is_own(&copy));
-    let keeps = |before: &&Before| is_own(&before.text) || is_changed && !has_own_copy;
+    let has_own_copy = || fs::read_to_string(beside(args.file())).is_ok_and(|copy| is_own(&copy));
+    let keeps = |before: &&Before| is_own(&before.text) || is_changed && !has_own_copy();
     let former = before.as_ref().filter(keeps).map(|before| before.text.as_str());
     let replaced = match text.as_ref().filter(|_| writes) {
         Some(text) => replace(args.file(), text, former),
@@ -199,8 +199,7 @@ fn ending(
 /// Finds out before anything is measured whether `path` can be written.
 fn may_write(path: &Path) -> anyhow::Result<()> {
     let tried = system::linked(path).and_then(|target| {
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = parent.unwrap_or(Path::new("."));
+        let directory = system::directory_of(&target);
         system::make_directory_for_all(directory)?;
         tempfile::tempfile_in(directory)
     });

@@ -219,12 +219,8 @@ fn carry_out(plan: Plan, dry_run: bool, root: &Path, name: &str) -> anyhow::Resu
 /// read it. What others have changed meanwhile may be half done, and waits for them.
 fn is_drop_in_unread(root: &Path, name: &str) -> bool {
     let instances = if name.ends_with('@') { "*" } else { "" };
-    let mut show = Command::new("systemctl");
-    show.args(["show", "--property=NeedDaemonReload,DropInPaths"]).stderr(Stdio::null());
-    // Where it cannot be asked, it is told of changes only.
-    let shown = show.arg(format!("{name}{instances}.service")).output();
-    let shown = shown.map(|output| output.stdout).unwrap_or_default();
-    let shown = String::from_utf8_lossy(&shown);
+    let unit = format!("{name}{instances}.service");
+    let shown = ask_systemd(&["show", "--property=NeedDaemonReload,DropInPaths", &unit]);
     let is_known = shown.contains(&format!("/{name}.service.d/{}", drop_in::FILE_NAME));
     shown.lines().any(|line| line == "NeedDaemonReload=yes")
         && (is_known || files::is_enabled(root, name))
@@ -232,12 +228,13 @@ fn is_drop_in_unread(root: &Path, name: &str) -> bool {
 
 /// What systemd gives to all services, a variable on each line; nothing where it cannot be asked.
 fn environment_of_manager(root: &Path) -> String {
-    if root != Path::new("/") {
-        return String::new();
-    }
-    let shown = Command::new("systemctl").arg("show-environment").stderr(Stdio::null()).output();
-    let shown = shown.map(|output| output.stdout).unwrap_or_default();
-    String::from_utf8_lossy(&shown).into_owned()
+    if root == Path::new("/") { ask_systemd(&["show-environment"]) } else { String::new() }
+}
+
+/// What `systemctl` prints; nothing where systemd cannot be asked.
+fn ask_systemd(arguments: &[&str]) -> String {
+    let shown = Command::new("systemctl").args(arguments).stderr(Stdio::null()).output();
+    String::from_utf8_lossy(&shown.map(|output| output.stdout).unwrap_or_default()).into_owned()
 }
 
 /// Has systemd read the files; false if it does not.

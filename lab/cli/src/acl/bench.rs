@@ -16,7 +16,8 @@ use widelane_bench::{machine, stats};
 use widelane_classify::rule::RuleSet;
 use widelane_classify::{Classifier, Flow, Table};
 use widelane_cli::{output, system};
-use widelane_cpu::{Policy, Room, rooms};
+use widelane_cpu::rooms::{self, RoomStatus};
+use widelane_cpu::{Policy, Room};
 use widelane_meter::place;
 use widelane_results::{Results, Row, Status};
 use widelane_tables::{Block, Kind, Table as Sheet};
@@ -219,9 +220,7 @@ impl<'a> Bench<'a> {
             .with_context(|| format!("cannot build a table of {}", path.display()))?;
         let table = Arc::new(table);
         let (mut contenders, mut closed) = (Vec::new(), Vec::new());
-        for status in
-            rooms::status(policy).into_iter().filter(|of| Classifier::ROOMS.contains(&of.room))
-        {
+        for status in rooms_of_lookups(policy) {
             match status.reason {
                 None => {
                     contenders.push(Classifier::choose(table.clone(), &only(status.room, policy)))
@@ -401,6 +400,11 @@ impl<'a> Bench<'a> {
             Block::Table(table.without_empty_columns()),
         ]
     }
+}
+
+/// The rooms that lookups have, and why those are closed that are.
+pub fn rooms_of_lookups(policy: &Policy) -> impl Iterator<Item = RoomStatus> + use<> {
+    rooms::status(policy).into_iter().filter(|of| Classifier::ROOMS.contains(&of.room))
 }
 
 /// The policy that leaves open `room` of what another leaves open, and no other of our rooms.

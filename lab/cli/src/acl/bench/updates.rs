@@ -337,8 +337,7 @@ impl Setup<'_> {
             "{} rules, {} flows; {rate:.0} changes per second, each seen by every lookup that \
              begins after {median:.0} µs (median), {most:.0} µs (99 %), {longest:.0} µs (longest); \
              none took more than {computed:.0} µs of CPU time, the rest is waiting for a CPU or a \
-             rebuild; the \
-             heaviest looked at or wrote {} cells and rules",
+             rebuild; the heaviest looked at or wrote {} cells and rules",
             self.set.rules.len(),
             self.flows.len(),
             self.live.heaviest_change(),

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use widelane_bench::accounting::thread_cpu;
 use widelane_bench::stats;
-use widelane_classify::Classifier;
 use widelane_cli::{output, system};
-use widelane_cpu::{Room, rooms};
+use widelane_cpu::Room;
 use widelane_forward::capture::Capture;
 use widelane_forward::{Counts, Engine, Replay, Routes};
 use widelane_meter::place;
@@ -17,7 +16,7 @@ use widelane_meter::place;
 use super::rules::{self, Rules};
 use super::summary::{self, Rate};
 use super::{Args, Signals, power};
-use crate::acl::bench::only;
+use crate::acl::bench::{only, rooms_of_lookups};
 
 /// How long rooms take turns if nobody says.
 const DURATION: Duration = Duration::from_secs(5);
@@ -42,9 +41,7 @@ pub fn run(args: &Args, path: &Path) -> anyhow::Result<ExitCode> {
     let policy = system::policy()?.policy;
     let sources = rules::read(args)?;
     let mut contenders = Vec::new();
-    for status in
-        rooms::status(&policy).into_iter().filter(|of| Classifier::ROOMS.contains(&of.room))
-    {
+    for status in rooms_of_lookups(&policy) {
         if status.reason.is_some() {
             continue;
         }
